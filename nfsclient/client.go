@@ -1,0 +1,64 @@
+package nfsclient
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// Cred is the user on whose behalf a call is made.
+type Cred = transport.Cred
+
+// Client is a mounted export. ctx bounds a call beyond what timeo and retrans
+// do; errors are *Error for what the server answered, and the transport's
+// otherwise.
+type Client interface {
+	// Root is the export's root and its attributes at mount time.
+	Root() (Handle, Attr)
+	// Info is what the server said of itself at mount time.
+	Info() Info
+
+	GetAttr(ctx context.Context, cr Cred, h Handle) (Attr, error)
+	SetAttr(ctx context.Context, cr Cred, h Handle, s SetAttr) (Wcc, error)
+	// Lookup's Dir attributes come back with an error of the server too.
+	Lookup(ctx context.Context, cr Cred, dir Handle, name string) (Found, error)
+	// Access returns which of the asked-for rights the user has.
+	Access(ctx context.Context, cr Cred, h Handle, want AccessMask) (AccessMask, *Attr, error)
+	// Readlink returns the target.
+	Readlink(ctx context.Context, cr Cred, h Handle) (string, *Attr, error)
+
+	// Read fills to, whose segments lie in registered arenas, from off on.
+	Read(ctx context.Context, cr Cred, h Handle, off uint64, to mem.Vec) (ReadResult, error)
+	// Write writes from. It may write less than given.
+	Write(ctx context.Context, cr Cred, h Handle, off uint64, from mem.Vec, how Stable) (WriteResult, error)
+	// Commit makes unstable writes of a range durable; count 0 means to the
+	// end of the file.
+	Commit(ctx context.Context, cr Cred, h Handle, off uint64, count uint32) (Verifier, Wcc, error)
+
+	// Create makes a regular file. With exclusive it fails when the name
+	// exists, even if the call has to be resent. The result is complete: where
+	// the protocol leaves handle or attributes out, they are looked up.
+	Create(ctx context.Context, cr Cred, dir Handle, name string, s SetAttr, exclusive bool) (Made, error)
+	Mkdir(ctx context.Context, cr Cred, dir Handle, name string, s SetAttr) (Made, error)
+	Symlink(ctx context.Context, cr Cred, dir Handle, name, target string, s SetAttr) (Made, error)
+	// Mknod makes a device, socket or FIFO, by kind.
+	Mknod(ctx context.Context, cr Cred, dir Handle, name string, kind FileType, dev Device, s SetAttr) (Made, error)
+	Remove(ctx context.Context, cr Cred, dir Handle, name string) (Wcc, error)
+	Rmdir(ctx context.Context, cr Cred, dir Handle, name string) (Wcc, error)
+	Rename(ctx context.Context, cr Cred, from Handle, fromName string, to Handle, toName string) (fromDir, toDir Wcc, err error)
+	Link(ctx context.Context, cr Cred, h Handle, dir Handle, name string) (*Attr, Wcc, error)
+
+	// ReadDir reads a part of a directory from a cookie on (0: the start),
+	// with handles and attributes if plus. It returns at least one entry
+	// unless EOF. ErrBadCookie means: start again from 0.
+	ReadDir(ctx context.Context, cr Cred, dir Handle, from DirPos, plus bool) (DirPart, error)
+	StatFS(ctx context.Context, cr Cred, h Handle) (StatFS, error)
+
+	// Register makes an arena's segments usable for Read and Write.
+	Register(a *mem.Arena) error
+	Unregister(a *mem.Arena) error
+	// Close unmounts: it takes back the mount at the server and closes the
+	// transport.
+	Close(ctx context.Context) error
+}

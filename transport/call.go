@@ -1,0 +1,114 @@
+package transport
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// Payload is bulk data in registered arenas, free of any device: it survives
+// a reconnect onto another one.
+type Payload = mem.Vec
+
+// Cred says on whose behalf a call is made. The zero Cred is AUTH_NONE.
+type Cred struct {
+	// Sys selects AUTH_SYS (RFC 5531 appendix A) with the fields below.
+	Sys      bool
+	UID, GID uint32
+	// GIDs are the supplementary groups; AUTH_SYS carries the first 16.
+	GIDs []uint32
+}
+
+// Call is one remote procedure call. Args and Result may be run several times,
+// once for each time the call is sent, one after the other and never after
+// Caller.Call has returned.
+type Call struct {
+	Prog, Vers, Proc uint32
+	Cred             Cred
+	// Args encodes the arguments; w.Payload(i) marks where Send[i] stands.
+	// nil means void.
+	Args func(w *xdr.Writer)
+	// Result decodes the results of an accepted, successful reply;
+	// r.Payload(i) gives the length of what has come to stand in Recv[i]. An
+	// error that it returns, or that r holds, is what Call returns, with fate
+	// Answered. nil means void.
+	Result func(r *xdr.Reader) error
+	// Send and Recv are the data that may be placed directly, and only that
+	// (RFC 8267). They must lie in arenas given to Caller.Register.
+	Send, Recv []Payload
+	// ReplyMax bounds the reply's results in bytes, Recv data not counted. It
+	// decides whether a reply chunk is offered, and must not be too low.
+	ReplyMax int
+}
+
+// Caller makes calls on a server. Its methods may be called from any goroutine.
+type Caller interface {
+	// Call sends c and waits for its result. Errors are *Error unless Result
+	// made them. When ctx ends first, Call returns once no peer can touch
+	// c's payloads any more, with an error that wraps ctx.Err().
+	Call(ctx context.Context, c *Call) error
+	// Register makes an arena's segments usable as payloads. The arena is
+	// borrowed until Unregister or Close.
+	Register(a *mem.Arena) error
+	Unregister(a *mem.Arena) error
+	Limits() Limits
+	// Stats is a snapshot of the counters since the Caller was made.
+	Stats() Stats
+	// Close ends every connection; calls under way fail.
+	Close() error
+}
+
+// Limits bounds what callers may ask of a transport.
+type Limits struct {
+	// MaxSend and MaxRecv bound the payload bytes of one call each way.
+	MaxSend, MaxRecv int
+	// Concurrent is how many calls are worth having under way.
+	Concurrent int
+}
+
+// Handler serves the programs of a server. Serve is run on the goroutine that
+// the transport has set aside for the call, several at once.
+type Handler interface {
+	// Serve decodes q.Args, carries out the procedure and encodes its results
+	// into q.Reply. Its status becomes the accept_stat of the reply (RFC 5531
+	// section 9); with one other than Success, what it encoded is dropped.
+	Serve(ctx context.Context, q *Request) AcceptStat
+}
+
+// AcceptStat is accept_stat of RFC 5531 section 9.
+type AcceptStat uint32
+
+const (
+	Success      AcceptStat = 0
+	ProgUnavail  AcceptStat = 1
+	ProgMismatch AcceptStat = 2
+	ProcUnavail  AcceptStat = 3
+	GarbageArgs  AcceptStat = 4
+	SystemErr    AcceptStat = 5
+)
+
+// Request is a call received by a server. Everything in it is borrowed until
+// Serve returns, but for what Lease lends, which the transport takes back.
+type Request struct {
+	// Transport is "tcp" or the provider's name; Peer the client's address.
+	Transport        string
+	Peer             string
+	XID              uint32
+	Prog, Vers, Proc uint32
+	Cred             Cred
+	// Low and High are the versions served, to be set with ProgMismatch.
+	Low, High uint32
+	// Args stands at the arguments; Args.Data yields items that may have
+	// come as chunks.
+	Args *xdr.Reader
+	// Reply takes the results. Payloads leased before may be marked in it,
+	// with their index in Payloads.
+	Reply *xdr.Writer
+	// Lease lends n bytes of memory in which a reply's payload may stand. The
+	// transport takes it back when the reply has been sent.
+	Lease func(n int) (mem.Seg, error)
+	// AddPayload makes v a payload of the reply and returns its index for
+	// Reply.Payload. v must be (part of) what Lease lent.
+	AddPayload func(v Payload) int
+}

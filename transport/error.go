@@ -1,0 +1,94 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Fate answers the only question a caller has after a failure: can the server
+// have carried the call out?
+type Fate uint8
+
+const (
+	// NotSent: no; nothing of the call reached the wire.
+	NotSent Fate = iota + 1
+	// Unknown: perhaps; it was sent and no reply came.
+	Unknown
+	// Answered: the server replied; the error says what.
+	Answered
+)
+
+func (f Fate) String() string {
+	switch f {
+	case NotSent:
+		return "not sent"
+	case Unknown:
+		return "fate unknown"
+	case Answered:
+		return "answered"
+	}
+	return fmt.Sprintf("fate %d", uint8(f))
+}
+
+var (
+	// ErrClosed: the Caller or Link was closed by its owner.
+	ErrClosed = errors.New("transport closed")
+	// ErrTimeout: no reply within timeo and retrans on a soft mount.
+	ErrTimeout = errors.New("no reply from the server")
+	// ErrProtocol: the peer broke the transport's protocol. Errors that wrap
+	// it say how.
+	ErrProtocol = errors.New("protocol error")
+)
+
+// Error is a call's failure.
+type Error struct {
+	Fate Fate
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%v (%v)", e.Err, e.Fate) }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// RPCError is a reply that is not an accepted, successful one (RFC 5531
+// section 9). It comes wrapped in an Error with fate Answered.
+type RPCError struct {
+	// Denied is set when reply_stat was MSG_DENIED; Code is then an auth_stat
+	// if Auth is set, and RPC_MISMATCH if not. Otherwise Code is an
+	// AcceptStat.
+	Denied, Auth bool
+	Code         uint32
+	// Low and High are the versions that the server has, on a mismatch.
+	Low, High uint32
+}
+
+func (e *RPCError) Error() string {
+	switch {
+	case e.Denied && e.Auth:
+		return fmt.Sprintf("server refused the credentials (auth_stat %d: %s)", e.Code, authStat(e.Code))
+	case e.Denied:
+		return fmt.Sprintf("server speaks RPC versions %d to %d only", e.Low, e.High)
+	}
+	switch AcceptStat(e.Code) {
+	case ProgUnavail:
+		return "server does not have this RPC program"
+	case ProgMismatch:
+		return fmt.Sprintf("server has versions %d to %d of this RPC program only", e.Low, e.High)
+	case ProcUnavail:
+		return "server does not have this procedure"
+	case GarbageArgs:
+		return "server could not decode the arguments"
+	case SystemErr:
+		return "server ran out of memory or the like"
+	}
+	return fmt.Sprintf("accept_stat %d", e.Code)
+}
+
+func authStat(code uint32) string {
+	names := [...]string{"ok", "bad credentials", "credentials rejected", "bad verifier", "verifier rejected",
+		"stronger security needed", "bad reply verifier", "authentication failed"}
+	if int64(code) < int64(len(names)) {
+		return names[code]
+	}
+	return "unknown reason"
+}

@@ -1,0 +1,84 @@
+package transport
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// Link is one live connection to a server. Its methods may be called from any
+// goroutine.
+type Link interface {
+	// Exchange sends c under xid and waits for the result, as Caller.Call
+	// does, but once, on this connection. It waits for a credit or room to
+	// send as long as ctx lets it. When the connection is lost the
+	// error's Fate is NotSent or Unknown, and Done is closed.
+	Exchange(ctx context.Context, xid uint32, c *Call) error
+	// Done is closed when the connection is lost or closed; Err says why.
+	Done() <-chan struct{}
+	Err() error
+	// Close ends the connection; exchanges under way fail. It returns when
+	// nothing of the link is left running and no payload is touched.
+	Close() error
+}
+
+// Dialer makes links to one server.
+type Dialer interface {
+	// Dial connects. ctx bounds the set-up only.
+	Dial(ctx context.Context) (Link, error)
+	// Register and Unregister are as in Caller; they hold for all links.
+	Register(a *mem.Arena) error
+	Unregister(a *mem.Arena) error
+	Limits() Limits
+	// Stats sums over all links made, living and dead.
+	Stats() Stats
+	// Close gives back what the dialer holds. Its links must be closed.
+	Close() error
+}
+
+// Stats counts what a transport did. Fields that it has no use for stay zero.
+type Stats struct {
+	Calls, Replies           uint64
+	Resends, Timeouts        uint64
+	Connects, ConnectFails   uint64
+	BadXIDs, BadReplies      uint64
+	BytesSent, BytesReceived uint64
+
+	// How calls travelled (RFC 8166 section 3.4): with everything inline,
+	// with a read chunk, as a Position-Zero read chunk; and their replies:
+	// into write chunks, or into a reply chunk.
+	InlineCalls, ReadChunks, PositionZero uint64
+	WriteChunks, ReplyChunks              uint64
+	// LongReplies counts the reply chunks that the server really used.
+	LongReplies uint64
+	// RemoteInvalidations and LocalInvalidations count keys by who made them
+	// invalid.
+	RemoteInvalidations, LocalInvalidations uint64
+	// Credits is the grant now in force; CreditWaits counts the calls that had
+	// to wait for one.
+	Credits, CreditWaits uint64
+}
+
+// Add sums o into s. Credits add up over connections.
+func (s *Stats) Add(o Stats) {
+	s.Calls += o.Calls
+	s.Replies += o.Replies
+	s.Resends += o.Resends
+	s.Timeouts += o.Timeouts
+	s.Connects += o.Connects
+	s.ConnectFails += o.ConnectFails
+	s.BadXIDs += o.BadXIDs
+	s.BadReplies += o.BadReplies
+	s.BytesSent += o.BytesSent
+	s.BytesReceived += o.BytesReceived
+	s.InlineCalls += o.InlineCalls
+	s.ReadChunks += o.ReadChunks
+	s.PositionZero += o.PositionZero
+	s.WriteChunks += o.WriteChunks
+	s.ReplyChunks += o.ReplyChunks
+	s.LongReplies += o.LongReplies
+	s.RemoteInvalidations += o.RemoteInvalidations
+	s.LocalInvalidations += o.LocalInvalidations
+	s.Credits += o.Credits
+	s.CreditWaits += o.CreditWaits
+}

@@ -1,0 +1,180 @@
+package xdr
+
+import (
+	"bytes"
+	"encoding/hex"
+	"testing"
+
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+func vec(t *testing.T, parts ...string) mem.Vec {
+	t.Helper()
+	a, err := mem.NewArena(1 << 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var v mem.Vec
+	off := 0
+	for _, p := range parts {
+		s := a.Seg(off, len(p))
+		copy(s.Bytes(), p)
+		v = append(v, s)
+		off += len(p) + 100
+	}
+	return v
+}
+
+// The vectors follow the examples and layouts of RFC 4506 section 4.
+func TestWriterGolden(t *testing.T) {
+	var w Writer
+	w.Uint32(0x01020304)
+	w.Uint64(0x0102030405060708)
+	w.Bool(true)
+	w.Bool(false)
+	w.Opaque([]byte("hello"))
+	w.Fixed([]byte("ab"))
+	w.String("")
+	w.String("John")
+	want := "01020304" + "0102030405060708" + "00000001" + "00000000" +
+		"0000000568656c6c6f000000" + "61620000" + "00000000" + "000000044a6f686e"
+	if got := hex.EncodeToString(w.Bytes()); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestPayloadMarks(t *testing.T) {
+	var w Writer
+	w.Reset(nil, []mem.Vec{vec(t, "abc", "de"), vec(t, "wxyz")})
+	w.Uint32(7)
+	w.Payload(0)
+	w.Uint32(8)
+	w.Payload(1)
+	want := []Mark{{Off: 8, Pos: 8, Index: 0, Len: 5}, {Off: 16, Pos: 24, Index: 1, Len: 4}}
+	got := w.Marks()
+	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("marks %v, want %v", got, want)
+	}
+	if w.Len() != 28 || len(w.Bytes()) != 16 {
+		t.Errorf("length %d unreduced, %d reduced", w.Len(), len(w.Bytes()))
+	}
+	w.Truncate(8)
+	if w.Len() != 16 || len(w.Marks()) != 1 {
+		t.Errorf("after truncation: length %d, marks %v", w.Len(), w.Marks())
+	}
+}
+
+func TestReaderPayloadInlineAndPlaced(t *testing.T) {
+	stream := []byte("\x00\x00\x00\x05hello\x00\x00\x00\x00\x00\x00\x09")
+	v := vec(t, "....", "....")
+	var r Reader
+	r.Reset(stream, []mem.Vec{v}, nil)
+	got := make([]byte, 5)
+	if n := r.Payload(0); n != 5 || v.CopyOut(0, got) != 5 || string(got) != "hello" || r.Uint32() != 9 {
+		t.Errorf("inline: %d bytes %q, %v", n, got, r.Err())
+	}
+	reduced := []byte("\x00\x00\x00\x05\x00\x00\x00\x09")
+	for placed, ok := range map[int]bool{5: true, 8: true, 4: false, 6: false, 0: false} {
+		r.Reset(reduced, []mem.Vec{v}, []int{placed})
+		n, after := r.Payload(0), r.Uint32()
+		if good := n == 5 && after == 9 && r.End() == nil; good != ok {
+			t.Errorf("%d bytes placed of 5: accepted %v, %v", placed, good, r.Err())
+		}
+	}
+	r.Reset([]byte("\x00\x00\x00\x09123456789\x00\x00\x00"), []mem.Vec{v}, nil)
+	if r.Payload(0) != 0 || r.Err() == nil {
+		t.Error("more bytes than the buffer holds were accepted")
+	}
+}
+
+func TestReaderChunks(t *testing.T) {
+	// Unreduced: word, "hello" at position 8, word, "abc" at position 24.
+	stream := []byte("\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x03")
+	for _, chunks := range [][]Chunk{
+		{{8, []byte("hello")}, {24, []byte("abc")}},
+		{{8, []byte("hello\x00\x00\x00")}, {24, []byte("abc\x00")}},
+	} {
+		var r Reader
+		r.ResetChunks(stream, 0, chunks)
+		a, b := r.Uint32(), r.Data(10)
+		c, d := r.Uint32(), r.Data(10)
+		if err := r.End(); err != nil || a != 1 || c != 2 || string(b) != "hello" || string(d) != "abc" {
+			t.Errorf("%d %q %d %q %v", a, b, c, d, err)
+		}
+	}
+	for name, chunks := range map[string][]Chunk{
+		"wrong length": {{8, []byte("hell")}}, "wrong position": {{12, []byte("hello")}},
+		"left over": {{8, []byte("hello")}, {24, []byte("abc")}, {28, nil}},
+	} {
+		var r Reader
+		r.ResetChunks(stream, 0, chunks)
+		r.Uint32()
+		r.Data(10)
+		r.Uint32()
+		r.Data(10)
+		if r.End() == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestReaderRejects(t *testing.T) {
+	whole := []byte("\x00\x00\x00\x05hello\x00\x00\x00\x00\x00\x00\x01")
+	for n := range whole {
+		var r Reader
+		r.Reset(whole[:n], nil, nil)
+		r.Opaque(100)
+		r.Bool()
+		if r.Err() == nil {
+			t.Errorf("truncation to %d bytes accepted", n)
+		}
+	}
+	for name, f := range map[string]func(*Reader){
+		"bound":       func(r *Reader) { r.Opaque(4) },
+		"huge length": func(r *Reader) { r.Uint32(); r.Opaque(1 << 31) },
+		"boolean":     func(r *Reader) { r.Bool() },
+		"left over":   func(r *Reader) { r.Uint32(); _ = r.End() },
+	} {
+		var r Reader
+		r.Reset(whole, nil, nil)
+		f(&r)
+		if r.Err() == nil {
+			t.Errorf("%s: accepted", name)
+		}
+		if r.Uint32() != 0 || r.Uint64() != 0 || r.Bool() || r.Count(10) != 0 || r.String(10) != "" {
+			t.Errorf("%s: reads after the error return something", name)
+		}
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x05hello\x00\x00\x00"), 8)
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff}, 1<<30)
+	f.Fuzz(func(t *testing.T, b []byte, limit int) {
+		if limit < 0 {
+			return
+		}
+		var r Reader
+		r.ResetChunks(b, 0, []Chunk{{4, []byte("abcd")}})
+		for range 4 {
+			if d := r.Data(limit); len(d) > limit {
+				t.Fatal("bound exceeded")
+			}
+		}
+		_ = r.End()
+		r.Reset(b, nil, nil)
+		o := bytes.Clone(r.Opaque(limit))
+		if r.Err() == nil {
+			var w Writer
+			w.Opaque(o)
+			if !bytes.Equal(w.Bytes()[:4+len(o)], b[:4+len(o)]) {
+				t.Fatal("does not encode to what was decoded")
+			}
+		}
+	})
+}
