@@ -13,7 +13,7 @@ import (
 )
 
 // maxOutput bounds what one command may print.
-const maxOutput = 64 << 20
+const maxOutput = 16 << 20
 
 var (
 	// ErrGone is a guest that has ended, or whose agent has.

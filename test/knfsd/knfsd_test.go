@@ -16,7 +16,7 @@ import (
 // limit bounds a test that hangs; no test depends on it otherwise.
 func limit(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -102,7 +102,7 @@ func testCommands(t *testing.T, g *Guest) {
 	defer cancel()
 	held := make(chan error, 1)
 	go func() {
-		_, _, err := g.Run(short, "echo >/tmp/started; exec sleep infinity >/tmp/held")
+		_, _, err := g.Run(short, "exec 3>/tmp/held; echo >/tmp/started; exec sleep infinity")
 		held <- err
 	}()
 	reader := make(chan error, 1)
@@ -203,6 +203,9 @@ func testRestart(t *testing.T, g *Guest) {
 	if err := mpaConnect(g); err != nil {
 		t.Errorf("siw after restart: %v", err)
 	}
+	if err := nullCall(g, NLM, 100021, 4); err != nil {
+		t.Errorf("lock manager after restart: %v", err)
+	}
 	if out := check(t, g, "cat /export/kept"); out != "kept\n" {
 		t.Errorf("exported data after restart: %q", out)
 	}
@@ -231,20 +234,22 @@ func testStop(t *testing.T, g *Guest) {
 }
 
 // kernelMount mounts the guest's own server with the guest's own client and
-// carries a file both ways.
+// carries a file both ways and locks it: the server is past its grace periods.
 func kernelMount(t *testing.T, g *Guest, options string) {
 	t.Helper()
+	mount := "mount -t nfs -o " + options + " " + g.GuestAddr().String() + ":/export /mnt/own"
 	out := check(t, g, `set -e
 mkdir -p /mnt/own
-mount -t nfs -o nolock,`+options+` `+g.GuestAddr().String()+`:/export /mnt/own
+`+mount+`
 trap 'umount /mnt/own' EXIT
 grep ' /mnt/own ' /proc/mounts
 head -c 3000000 /dev/urandom >/tmp/data
 cp /tmp/data /mnt/own/data
 cmp /tmp/data /export/data
 umount /mnt/own
-mount -t nfs -o nolock,`+options+` `+g.GuestAddr().String()+`:/export /mnt/own
+`+mount+`
 cmp /tmp/data /mnt/own/data
+flock -x /mnt/own/data cat /proc/locks
 rm /mnt/own/data`)
 	for o := range strings.SplitSeq(options, ",") {
 		if !strings.Contains(out, o) {

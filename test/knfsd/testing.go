@@ -14,10 +14,9 @@ const requireEnv = "RDMAFS_KNFSD_REQUIRED"
 // bootTime bounds a first start, which builds the image.
 const bootTime = 10 * time.Minute
 
-// StartTest is Start for a test: it skips, with the reason, where no guest can
-// run, unless RDMAFS_KNFSD_REQUIRED is set, and stops the guest when the test
-// ends, showing the console if the test failed.
-func StartTest(t testing.TB, c Config) *Guest {
+// Need skips the test, with the reason, where no guest of this kind can run;
+// if RDMAFS_KNFSD_REQUIRED is set it fails the test instead.
+func Need(t testing.TB, c Config) {
 	t.Helper()
 	if err := Available(c); err != nil {
 		if os.Getenv(requireEnv) != "" {
@@ -25,6 +24,13 @@ func StartTest(t testing.TB, c Config) *Guest {
 		}
 		t.Skip(err)
 	}
+}
+
+// StartTest is Start for a test: it Needs the guest, and stops it when the
+// test ends, showing the console if the test failed.
+func StartTest(t testing.TB, c Config) *Guest {
+	t.Helper()
+	Need(t, c)
 	ctx, cancel := context.WithTimeout(context.Background(), bootTime)
 	defer cancel()
 	g, err := Start(ctx, c)
