@@ -16,20 +16,28 @@ lines() { sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' "$1"; }
 # write to the cache directory.
 apt_options=(-o Debug::NoLocking=1 -o APT::Sandbox::User= -o APT::Install-Recommends=false)
 
-# own_lists: from here on use package lists below the cache, brought up to
-# date now.  For machines whose lists are missing or too old.
+# own_lists: from here on, and in scripts called from here, use package lists
+# below the cache, brought up to date now.  For machines whose own lists are
+# missing or too old.
 own_lists() {
-	mkdir -p "$cache/lists/partial"
-	apt_options+=(-o Dir::State::lists="$cache/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=)
+	mkdir -p "$cache/lists/partial" "$cache/archives/partial"
+	use_own_lists
 	say "updating package lists in $cache/lists"
 	apt-get -qq "${apt_options[@]}" update >&2
 }
+
+use_own_lists() {
+	export RDMAFS_KNFSD_LISTS=own
+	apt_options+=(-o Dir::State::lists="$cache/lists" -o Dir::Cache::archives="$cache/archives"
+		-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=)
+}
+[ "${RDMAFS_KNFSD_LISTS:-}" != own ] || use_own_lists
 
 # kernel_package: the image package that the metapackage stands for today;
 # empty where apt does not know it.
 kernel_package() {
 	apt-cache "${apt_options[@]}" depends "$metapackage" 2>/dev/null |
-		awk '$1 == "Depends:" && $2 ~ /^linux-image-/ { print $2; exit }'
+		awk '$1 == "Depends:" && $2 ~ /^linux-image-/ { print $2 }' || :
 }
 
 # fetch PACKAGE...: bring the current version of each into $debs and print one
