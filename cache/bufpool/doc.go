@@ -1,0 +1,24 @@
+// Package bufpool owns the mount's I/O memory: it lends buffers of 4 KiB to
+// 1 MiB, in powers of two, out of arenas that it makes and registers as they
+// are needed, up to a limit.
+//
+// It refuses to know what buffers are for, and to take memory back by force:
+// who waits in Get can only ask, by the pressure function, that something be
+// released.
+//
+// Memory is managed in slabs of 1 MiB. A slab holds buffers of one size for as
+// long as any of them is lent and is anyone's afterwards, so that no size can
+// keep memory from the others for good. Arenas stay registered and mapped
+// until Close: registration is what costs, and the limit bounds it.
+//
+// Waiting is strictly first come, first served, also across sizes: a large
+// request is not starved by small ones. TryGet leaves a quarter of the pool to
+// Get. A holder of buffers that calls Get must therefore see to it that those
+// it holds can be freed without its help.
+//
+// A buffer is released exactly once; a second release panics.
+//
+// The package starts no goroutine. Pool.growing is taken before Pool.mu;
+// Register and Unregister are called with growing held (Unregister with both),
+// Pressure with neither.
+package bufpool

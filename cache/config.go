@@ -1,0 +1,105 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// Config is a mount's caching policy.
+type Config struct {
+	// RSize and WSize bound one READ and one WRITE, in bytes. They are cut to
+	// what the server takes and to bufpool.MaxSize.
+	RSize, WSize int
+	// AcRegMin to AcDirMax are acregmin to acdirmax of nfs(5): for how long
+	// attributes are believed. All are ignored with NoAC.
+	AcRegMin, AcRegMax, AcDirMin, AcDirMax time.Duration
+	// NoAC never believes cached attributes or names, and writes through.
+	NoAC     bool
+	ReadOnly bool
+	// ReadAhead bounds an open file's read-ahead window, in bytes; 0: none.
+	ReadAhead int
+	// MaxDirty bounds the bytes of all files that no COMMIT has covered yet. It
+	// is cut to half the pool's limit, so that writers never starve readers;
+	// 0 means that half.
+	MaxDirty int
+	// WriteDelay is how long a partly filled buffer waits for more before it
+	// is sent; 0 means 3 s.
+	WriteDelay time.Duration
+	// Kernel may be nil.
+	Kernel Kernel
+	// Logf may be nil. It gets what no caller can be told: data lost in the
+	// background, files that could not be cleaned up.
+	Logf func(format string, args ...any)
+	// Now may be nil: time.Now.
+	Now func() time.Time
+}
+
+// Kernel is what the cache tells the kernel, on a goroutine of its own and
+// with no lock held: an implementation may wait for requests that are being
+// served. It must come back once the mount is gone.
+type Kernel interface {
+	// InvalidateInode: data and attributes of ino are not current.
+	InvalidateInode(ino *Inode)
+	// InvalidateEntry: what name in dir stands for is not current.
+	InvalidateEntry(dir *Inode, name string)
+}
+
+// OpenMode is how a file is opened.
+type OpenMode struct {
+	Read, Write bool
+	// Append changes nothing here: the kernel passes the offset of each write,
+	// from the size that the open's attributes gave it.
+	Append bool
+	// Truncate cuts the file to nothing.
+	Truncate bool
+	// Sync makes each Write durable before it returns (O_SYNC, O_DSYNC).
+	Sync bool
+	// Direct goes past read-ahead and write-behind (O_DIRECT).
+	Direct bool
+}
+
+// Entry is a name's file. It carries one reference on Inode, which Forget
+// gives back, and for how long the kernel may keep attributes and name.
+type Entry struct {
+	Inode             *Inode
+	Attr              nfsclient.Attr
+	AttrTTL, EntryTTL time.Duration
+}
+
+// Dirent is an entry of a directory. Type is 0 when it is not known. Off is
+// where Dir.Next goes on after this entry.
+type Dirent struct {
+	Ino  uint64
+	Type nfsclient.FileType
+	Name string
+	Off  uint64
+}
+
+var (
+	// ErrClosed: the cache was closed.
+	ErrClosed = errors.New("cache: closed")
+	// ErrBusy: the name belongs to a file that is removed once it is closed
+	// (EBUSY).
+	ErrBusy = errors.New("cache: file is in use")
+	// ErrBadMode: the file was not opened for this (EBADF).
+	ErrBadMode = errors.New("cache: file not opened for this")
+	// ErrServer: the server's answer makes no sense (EIO).
+	ErrServer = errors.New("cache: nonsense from the server")
+)
+
+func localError(op string, s nfsclient.Status) error { return &nfsclient.Error{Op: op, Status: s} }
+
+func (cfg *Config) check() error {
+	switch {
+	case cfg.RSize <= 0 || cfg.WSize <= 0:
+		return fmt.Errorf("cache: rsize %d, wsize %d: must be positive", cfg.RSize, cfg.WSize)
+	case cfg.ReadAhead < 0 || cfg.MaxDirty < 0 || cfg.WriteDelay < 0:
+		return fmt.Errorf("cache: negative read-ahead, dirty limit or write delay")
+	case cfg.AcRegMin < 0 || cfg.AcDirMin < 0 || cfg.AcRegMax < cfg.AcRegMin || cfg.AcDirMax < cfg.AcDirMin:
+		return fmt.Errorf("cache: attribute timeouts: maximum below minimum")
+	}
+	return nil
+}
