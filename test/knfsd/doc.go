@@ -13,7 +13,7 @@
 // of GNU's everyday tools are there, busybox for the rest, strace and tcpdump.
 // Two users exist: root, and tester with uid and gid 1000.
 //
-// Boot to served takes about 10 seconds of an idle core, power off less than
+// Boot to served takes about 10 seconds, power off less than
 // one. The image is built once, in about a minute, by the scripts in guest/:
 // they download Debian 12 packages with apt into a cache outside of the tree
 // ($XDG_CACHE_HOME/rdmafs/knfsd, or $RDMAFS_KNFSD_CACHE) and compile siw. A
@@ -62,7 +62,7 @@
 // # Files and folders
 //
 //   - config, guest: the interface. boot, machine, qmp: qemu. netns: the Tap
-//     network. control: commands. image: the cache. testing: the helper.
+//     network. control: commands. image: the cache. testing: StartTest.
 //   - guest/: build, setup, siw; rootfs/ is copied into the guest; agent runs
 //     there; ctl is the language between agent and harness.
 //

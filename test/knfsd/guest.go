@@ -14,7 +14,7 @@ import (
 )
 
 // stopGrace is what a guest gets to power off before it is killed.
-const stopGrace = 20 * time.Second
+const stopGrace = time.Minute
 
 // Guest is a running guest. Its methods may be called at once, except that
 // the server is started and stopped by one caller at a time.

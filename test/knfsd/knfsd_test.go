@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -306,6 +307,16 @@ func TestTapClientOnly(t *testing.T) {
 	other := StartTest(t, Config{Network: Tap, NoServer: true, RDMA: []Service{}})
 	testHostService(t, g)
 	testHostService(t, other)
+	show := func() error { return exec.Command("ip", "link", "show", tapName).Run() }
+	if err := g.InNetNS(show); err != nil {
+		t.Errorf("a process started in the namespace does not see the tap: %v", err)
+	}
+	if err := show(); err == nil {
+		t.Error("the tap is visible outside of the namespace")
+	}
+	if out, err := exec.Command("nsenter", "--net="+g.NetNS(), "ip", "link", "show", tapName).CombinedOutput(); err != nil {
+		t.Errorf("nsenter: %v: %s", err, out)
+	}
 	if g.Addr(TCP).IsValid() {
 		t.Error("a guest without server has an address of one")
 	}
