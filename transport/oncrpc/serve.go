@@ -1,0 +1,74 @@
+package oncrpc
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+)
+
+// Serve answers one call: q.Args stands at the call's header, q.Reply is
+// empty. It fills in the header's part of q, runs h and leaves the whole reply
+// in q.Reply. ok is false when the message is no call or its header is cut
+// short: then there is nothing to answer, and a connection on which it came
+// has lost its framing and is to be dropped.
+//
+// A procedure that reports success although its arguments were malformed is
+// overruled with GARBAGE_ARGS.
+func Serve(ctx context.Context, h transport.Handler, q *transport.Request) (ok bool) {
+	head, err := ParseCall(q.Args)
+	q.XID, q.Prog, q.Vers, q.Proc, q.Cred = head.XID, head.Prog, head.Vers, head.Proc, head.Cred
+	if err != nil {
+		return refuse(q.Reply, head.XID, err)
+	}
+	w := q.Reply
+	start := len(w.Bytes())
+	appendAccepted(w, q.XID, transport.Success)
+	stat := h.Serve(ctx, q)
+	if stat == transport.Success && q.Args.Err() != nil {
+		stat = transport.GarbageArgs
+	}
+	if stat == transport.Success {
+		return true
+	}
+	w.Truncate(start)
+	appendAccepted(w, q.XID, stat)
+	if stat == transport.ProgMismatch {
+		w.Uint32(q.Low)
+		w.Uint32(q.High)
+	}
+	return true
+}
+
+// appendAccepted encodes an accepted_reply up to its results (RFC 5531
+// section 9).
+func appendAccepted(w *xdr.Writer, xid uint32, stat transport.AcceptStat) {
+	w.Uint32(xid)
+	w.Uint32(msgReply)
+	w.Uint32(msgAccepted)
+	w.Uint32(AuthNone)
+	w.Uint32(0)
+	w.Uint32(uint32(stat))
+}
+
+// refuse encodes a rejected_reply (RFC 5531 section 9) where err allows one.
+func refuse(w *xdr.Writer, xid uint32, err error) bool {
+	var auth *AuthError
+	isAuth := errors.As(err, &auth)
+	if !isAuth && !errors.Is(err, ErrRPCVersion) {
+		return false
+	}
+	w.Uint32(xid)
+	w.Uint32(msgReply)
+	w.Uint32(msgDenied)
+	if isAuth {
+		w.Uint32(authError)
+		w.Uint32(auth.Stat)
+		return true
+	}
+	w.Uint32(rpcMismatch)
+	w.Uint32(Version)
+	w.Uint32(Version)
+	return true
+}

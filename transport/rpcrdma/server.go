@@ -1,0 +1,296 @@
+package rpcrdma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// headRoom is what a call or reply may be longer than its payload.
+const headRoom = 64 << 10
+
+// ServerConfig says what a Server grants its clients. Zero fields take the
+// defaults given.
+type ServerConfig struct {
+	// InlineIn and InlineOut are the sizes in bytes of the buffers for messages
+	// to and from a client: whole KiB from 1024 to 256 KiB. Default 4096.
+	InlineIn, InlineOut int
+	// Credits is the most calls that one client may have under way (default
+	// 128), TotalCredits the most that all may have together (default 2048),
+	// except that every client may have one.
+	Credits, TotalCredits int
+	// MaxPayload bounds the payload of one call or reply; default 1 MiB.
+	MaxPayload int
+	// Memory bounds the memory for chunks of all calls under way (default
+	// 128 MiB), ConnMemory that of one client's (default a quarter). A
+	// call that needs more than is free waits.
+	Memory, ConnMemory int
+	// MaxConns bounds the clients connected; more are rejected. Default 256.
+	MaxConns int
+	// ReadDepth is how many RDMA Reads a client is asked to serve at a time;
+	// default 16.
+	ReadDepth int
+	// StallTimeout ends the connection of a client that neither takes its
+	// replies nor serves RDMA Reads for so long; default 30 s.
+	StallTimeout time.Duration
+	// IdleTimeout ends the connection of a client that has made no call for so
+	// long; default 10 minutes, negative for never.
+	IdleTimeout time.Duration
+	// Log is told of connections and why they ended. Default: nothing.
+	Log *slog.Logger
+}
+
+func def[T int | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+func (cfg *ServerConfig) complete(caps verbs.Caps) error {
+	def(&cfg.InlineIn, 4096)
+	def(&cfg.InlineOut, 4096)
+	def(&cfg.Credits, 128)
+	def(&cfg.TotalCredits, 2048)
+	def(&cfg.MaxPayload, 1<<20)
+	def(&cfg.Memory, 128<<20)
+	def(&cfg.ConnMemory, cfg.Memory/4)
+	def(&cfg.MaxConns, 256)
+	def(&cfg.ReadDepth, 16)
+	def(&cfg.StallTimeout, 30*time.Second)
+	def(&cfg.IdleTimeout, 10*time.Minute)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.ReadDepth = min(cfg.ReadDepth, caps.MaxReadDepth)
+	cfg.Credits = min(cfg.Credits, caps.MaxQueue-recvSlack)
+	for _, n := range []int{cfg.InlineIn, cfg.InlineOut} {
+		if n%1024 != 0 || n < MinInline || n > MaxInline || n > caps.MaxMessage {
+			return fmt.Errorf("rpcrdma: inline size of %d bytes", n)
+		}
+	}
+	switch {
+	case cfg.Credits < 1 || cfg.TotalCredits < 1 || cfg.MaxConns < 1 || cfg.ReadDepth < 0 || cfg.StallTimeout < 0:
+		return errors.New("rpcrdma: credits, connections, reads and the stall timeout must be positive")
+	case cfg.MaxPayload < 1 || cfg.ConnMemory > cfg.Memory || cfg.ConnMemory < 2*roundUp(cfg.MaxPayload+headRoom, poolUnit):
+		return fmt.Errorf("rpcrdma: %d bytes of memory, %d for a client, cannot hold a call with payloads of %d",
+			cfg.Memory, cfg.ConnMemory, cfg.MaxPayload)
+	case caps.MaxQueue < groupWRs+1+cfg.ReadDepth || caps.MaxSGE < 1:
+		return fmt.Errorf("rpcrdma: device %s has too short queues", caps.Device)
+	}
+	return nil
+}
+
+// ServerStats is a snapshot of a Server's counters. In Stats, the chunks that
+// calls came with are counted as a Link counts them, LongReplies are the reply
+// chunks used, Credits the sum of the last grants to the living connections.
+type ServerStats struct {
+	transport.Stats
+	// Conns is the number of connections now, Rejects and Drops how many were
+	// refused for want of room and ended for a client's fault.
+	Conns, Rejects, Drops uint64
+	// VersErrors and ChunkErrors count RDMA_ERROR replies, Ignored the
+	// messages that are owed no answer.
+	VersErrors, ChunkErrors, Ignored uint64
+	// BytesRead and BytesWritten were moved by RDMA Read and RDMA Write, in
+	// Reads and Writes work requests.
+	Reads, Writes, BytesRead, BytesWritten uint64
+	Memory                                 PoolStats
+}
+
+// serverCounters is ServerStats while it counts.
+type serverCounters struct {
+	calls, replies, connects, connectFails        atomic.Uint64
+	sent, received                                atomic.Uint64
+	inline, readChunks, positionZero              atomic.Uint64
+	writeChunks, replyChunks, longReplies         atomic.Uint64
+	invalidations, rejects, drops                 atomic.Uint64
+	versErrors, chunkErrors, ignored              atomic.Uint64
+	reads, writes, bytesRead, bytesWritten, conns atomic.Uint64
+}
+
+// Server is the responder: it serves a transport.Handler to clients of RPC
+// over RDMA version 1 (RFC 8166, RFC 8797) on a device.
+type Server struct {
+	dev     verbs.Device
+	handler transport.Handler
+	cfg     ServerConfig
+	pool    *serverPool
+	region  verbs.MemoryRegion
+	count   serverCounters
+
+	mu     sync.Mutex
+	closed bool
+	stops  map[*context.CancelFunc]struct{} // one for each Serve
+	conns  map[*serverConn]struct{}
+	done   sync.WaitGroup // Serves under way
+}
+
+// NewServer makes a Server. It borrows dev and h until Close.
+func NewServer(dev verbs.Device, h transport.Handler, cfg ServerConfig) (*Server, error) {
+	if err := cfg.complete(dev.Caps()); err != nil {
+		return nil, err
+	}
+	pool, err := newServerPool(cfg.Memory)
+	if err != nil {
+		return nil, err
+	}
+	region, err := dev.Register(pool.arena)
+	if err != nil {
+		return nil, errors.Join(err, pool.arena.Close())
+	}
+	return &Server{
+		dev: dev, handler: h, cfg: cfg, pool: pool, region: region,
+		stops: map[*context.CancelFunc]struct{}{},
+		conns: map[*serverConn]struct{}{},
+	}, nil
+}
+
+// Serve takes connections from ln, which it borrows, until ctx ends, the
+// Server is closed (transport.ErrClosed) or ln fails. It returns when all
+// connections that it took have ended and their calls been joined.
+func (s *Server) Serve(ctx context.Context, ln verbs.Listener) error {
+	ctx, stop := context.WithCancel(ctx)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		stop()
+		return transport.ErrClosed
+	}
+	s.stops[&stop] = struct{}{}
+	s.done.Add(1)
+	s.mu.Unlock()
+	defer s.done.Done()
+
+	var conns sync.WaitGroup
+	conns.Go(func() { s.runWatch(ctx) })
+	err := s.accept(ctx, ln, &conns)
+	stop()
+	conns.Wait()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.stops, &stop)
+	if s.closed {
+		return transport.ErrClosed
+	}
+	return err
+}
+
+func (s *Server) accept(ctx context.Context, ln verbs.Listener, conns *sync.WaitGroup) error {
+	for {
+		req, err := ln.Accept(ctx)
+		if err != nil {
+			return err
+		}
+		c := newServerConn(s, req)
+		if !s.admit(c) {
+			s.count.rejects.Add(1)
+			s.cfg.Log.Warn("client rejected: too many connections", "client", req.RemoteAddr())
+			if err := req.Reject(nil); err != nil {
+				s.cfg.Log.Debug("rejecting a client", "client", req.RemoteAddr(), "err", err)
+			}
+			continue
+		}
+		conns.Go(func() { c.runConn(ctx, req) })
+	}
+}
+
+// admit counts c in, if there is room.
+func (s *Server) admit(c *serverConn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) >= s.cfg.MaxConns {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	s.count.conns.Store(uint64(len(s.conns)))
+	return true
+}
+
+func (s *Server) forget(c *serverConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	s.count.conns.Store(uint64(len(s.conns)))
+}
+
+// grant is how many credits a client that asks for n gets: a fair share of
+// what all may have.
+func (s *Server) grant(n uint32) int {
+	share := s.cfg.TotalCredits / max(1, int(s.count.conns.Load()))
+	return max(1, min(int(min(n, 1<<30)), s.cfg.Credits, share))
+}
+
+// runWatch ends connections whose client has stalled or fallen silent.
+func (s *Server) runWatch(ctx context.Context) {
+	const looks = 8 // in a stall timeout
+	tick := time.NewTicker(max(s.cfg.StallTimeout/looks, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			s.mu.Lock()
+			conns := make([]*serverConn, 0, len(s.conns))
+			for c := range s.conns {
+				conns = append(conns, c)
+			}
+			s.mu.Unlock()
+			for _, c := range conns {
+				c.look(now)
+			}
+		}
+	}
+}
+
+// Close ends all connections, waits for every Serve to return and gives back
+// the memory. Calls under way see their context end and are waited for.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		s.done.Wait()
+		return nil
+	}
+	s.closed = true
+	for stop := range s.stops {
+		(*stop)()
+	}
+	s.mu.Unlock()
+	s.done.Wait()
+	return errors.Join(s.region.Close(), s.pool.arena.Close())
+}
+
+// Stats is a snapshot of the counters since NewServer.
+func (s *Server) Stats() ServerStats {
+	n := &s.count
+	st := ServerStats{
+		Stats: transport.Stats{
+			Calls: n.calls.Load(), Replies: n.replies.Load(),
+			Connects: n.connects.Load(), ConnectFails: n.connectFails.Load(),
+			BytesSent: n.sent.Load(), BytesReceived: n.received.Load(),
+			InlineCalls: n.inline.Load(), ReadChunks: n.readChunks.Load(), PositionZero: n.positionZero.Load(),
+			WriteChunks: n.writeChunks.Load(), ReplyChunks: n.replyChunks.Load(), LongReplies: n.longReplies.Load(),
+			RemoteInvalidations: n.invalidations.Load(),
+		},
+		Conns: n.conns.Load(), Rejects: n.rejects.Load(), Drops: n.drops.Load(),
+		VersErrors: n.versErrors.Load(), ChunkErrors: n.chunkErrors.Load(), Ignored: n.ignored.Load(),
+		Reads: n.reads.Load(), Writes: n.writes.Load(),
+		BytesRead: n.bytesRead.Load(), BytesWritten: n.bytesWritten.Load(),
+		Memory: s.pool.snapshot(),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		st.Credits += uint64(c.granted.Load())
+	}
+	return st
+}

@@ -1,0 +1,391 @@
+package rpcrdma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// maxReplyPayloads bounds the payloads of one reply.
+const maxReplyPayloads = 32
+
+// serverCall is one call, from the time a worker takes it up until its reply's
+// Send has completed; then it is used again. Between, it belongs to the worker,
+// and all memory that work requests name to it.
+type serverCall struct {
+	c  *serverConn
+	id int
+	// msg takes the reply's message; scratch small payloads of it.
+	msg, scratch mem.Seg
+
+	recv  int // the receive buffer that holds the message
+	hdr   Header
+	asked uint32 // credits
+
+	// lease is this call's transfer memory: the chunks pulled first, then,
+	// from spare on, what the handler leases. used counts into scratch. extra
+	// was leased because more was asked for than the client's chunks hold.
+	lease       mem.Seg
+	spare, used int
+	extra       []mem.Seg
+
+	plan   []pulledChunk
+	chunks []xdr.Chunk
+	reads  atomic.Int32  // RDMA Reads outstanding, and one while more are to come
+	read   chan struct{} // of capacity 1: told when reads reaches zero
+
+	args     xdr.Reader
+	reply    xdr.Writer
+	head     xdr.Writer
+	req      transport.Request
+	payloads [maxReplyPayloads]mem.Vec
+	added    int
+
+	into   []int
+	wrs    []verbs.SendWR
+	sg     mem.Vec // backs the wrs' Local
+	keys   []uint32
+	recvWR [1]verbs.RecvWR
+
+	// refs is two once a reply is being posted: the worker's, and the
+	// completion's. A call abandoned because the connection is ending keeps
+	// its memory until the connection has ended.
+	refs      atomic.Int32
+	abandoned bool // the worker's
+}
+
+func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
+	k := &serverCall{
+		c: c, id: id,
+		msg: buf.Slice(0, c.out), scratch: buf.Slice(c.out, buf.Len-c.out),
+		read: make(chan struct{}, 1),
+	}
+	k.req = transport.Request{
+		Transport: c.s.dev.Caps().Provider, Peer: c.peer,
+		Args: &k.args, Reply: &k.reply,
+		Lease: k.leasePayload, AddPayload: k.addPayload,
+	}
+	return k
+}
+
+// run carries out the call in a.
+func (k *serverCall) run(ctx context.Context, a arrival) {
+	k.recv = a.recv
+	k.refs.Store(1)
+	defer func() {
+		if !k.abandoned {
+			k.unref()
+		}
+	}()
+	n := &k.c.s.count
+	in := k.c.recvBuf(a.recv).Bytes()[:a.n]
+	at, err := ParseHeader(in, &k.hdr)
+	k.asked = k.hdr.Credits
+	if bad := (*HeaderError)(nil); errors.As(err, &bad) {
+		switch {
+		case !bad.Fixed:
+			k.abandon(ctx, err)
+		case bad.Answer == 0:
+			k.ignore(ctx)
+		default:
+			k.sendError(ctx, bad.XID, bad.Version, bad.Answer)
+		}
+		return
+	}
+	if k.hdr.Proc == Done || k.hdr.Proc == Error {
+		k.ignore(ctx) // RFC 8166 section 4.6.2; we make no calls that could fail
+		return
+	}
+	n.calls.Add(1)
+	if err := k.admit(ctx, in[at:]); err != nil {
+		k.giveUp(ctx, err)
+		return
+	}
+	switch isReply, err := k.checkRPC(); {
+	case err != nil:
+		k.giveUp(ctx, err)
+		return
+	case isReply:
+		k.ignore(ctx)
+		return
+	}
+	k.serve(ctx)
+}
+
+// giveUp ends a call that did not get to its handler: with ERR_CHUNK when that
+// is the client's fault, silently when the connection is ending.
+func (k *serverCall) giveUp(ctx context.Context, err error) {
+	if !errors.Is(err, transport.ErrProtocol) {
+		k.abandon(ctx, err)
+		return
+	}
+	k.c.s.cfg.Log.Debug("call refused", "client", k.c.peer, "xid", k.hdr.XID, "err", err)
+	k.sendError(ctx, k.hdr.XID, Version1, ErrChunk)
+}
+
+// abandon leaves the call to the end of the connection, and brings that about
+// unless it has begun.
+func (k *serverCall) abandon(ctx context.Context, err error) {
+	k.abandoned = true
+	if ctx.Err() == nil {
+		k.c.fail(err)
+	}
+}
+
+// admit checks the chunks of a call whose header is followed by inline, leases
+// the memory that it and its reply will need, pulls what is to be pulled and
+// sets args to its first byte. All memory is leased at once, so that calls
+// never wait for each other while they hold some.
+func (k *serverCall) admit(ctx context.Context, inline []byte) error {
+	l := &k.hdr.Lists
+	limit := k.c.s.cfg.MaxPayload + headRoom
+	if k.hdr.Proc == MsgP {
+		return chunkError("RDMA_MSGP") // RFC 8166 section 4.6.1
+	}
+	var pull int
+	var err error
+	if k.plan, pull, err = planPull(k.plan[:0], &k.hdr, len(inline), limit); err != nil {
+		return err
+	}
+	if n := replyHeaderLen(l); n > k.msg.Len {
+		return chunkError("chunk lists whose return takes %d bytes of %d", n, k.msg.Len)
+	}
+	if pull > 0 && cap(k.c.reads) == 0 {
+		return chunkError("read chunk on a connection that allows no RDMA Read")
+	}
+	k.spare = roundUp(pull, poolUnit)
+	need := l.Reply.Len()
+	for _, w := range l.Write {
+		need += w.Len()
+	}
+	k.tally(pull > 0)
+	if n := k.spare + min(need, limit); n > 0 {
+		if k.lease, err = k.c.s.pool.lease(ctx, &k.c.acct, n); err != nil {
+			return err
+		}
+	}
+	if err := k.pull(ctx); err != nil {
+		return err
+	}
+	k.chunks = k.chunks[:0]
+	for _, p := range k.plan {
+		k.chunks = append(k.chunks, xdr.Chunk{Pos: p.Pos, Data: k.lease.Slice(p.Off, p.Len).Bytes()})
+	}
+	if k.hdr.Proc == NoMsg {
+		k.args.ResetChunks(k.chunks[0].Data, 0, k.chunks[1:])
+	} else {
+		k.args.ResetChunks(inline, 0, k.chunks)
+	}
+	return nil
+}
+
+// tally counts how the call came.
+func (k *serverCall) tally(pulls bool) {
+	n, l := &k.c.s.count, &k.hdr.Lists
+	switch {
+	case k.hdr.Proc == NoMsg:
+		n.positionZero.Add(1)
+		if len(k.plan) > 1 {
+			n.readChunks.Add(1)
+		}
+	case pulls:
+		n.readChunks.Add(1)
+	default:
+		n.inline.Add(1)
+	}
+	if len(l.Write) > 0 {
+		n.writeChunks.Add(1)
+	}
+	if l.Reply != nil {
+		n.replyChunks.Add(1)
+	}
+}
+
+// pull fetches the read list's segments, as many at a time as the client
+// serves, and waits for them.
+func (k *serverCall) pull(ctx context.Context) error {
+	c, limit := k.c, k.c.s.dev.Caps().MaxMessage
+	k.reads.Store(1)
+	for _, p := range k.plan {
+		off := p.Off
+		for _, s := range k.hdr.Lists.Read[p.First:p.Last] {
+			for done := 0; done < int(s.Length); {
+				n := min(int(s.Length)-done, limit)
+				select {
+				case c.reads <- struct{}{}:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				c.busy.Add(1)
+				k.reads.Add(1)
+				k.wrs = append(k.wrs[:0], verbs.SendWR{
+					ID: uint64(k.id), Op: verbs.OpRead, Signaled: true,
+					Local: k.local(k.lease.Slice(off, n)),
+					RKey:  s.Handle, Addr: s.Offset + uint64(done),
+				})
+				if _, err := c.conn.PostSend(k.wrs); err != nil {
+					return fmt.Errorf("RDMA Read of %d bytes: %w", n, err)
+				}
+				c.s.count.reads.Add(1)
+				c.s.count.bytesRead.Add(uint64(n))
+				off, done = off+n, done+n
+			}
+		}
+	}
+	if k.reads.Add(-1) == 0 {
+		return nil
+	}
+	select {
+	case <-k.read:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pulled is called by the run goroutine for every RDMA Read completed.
+func (k *serverCall) pulled() {
+	if k.reads.Add(-1) == 0 {
+		k.read <- struct{}{}
+	}
+}
+
+// local makes a scatter list of one segment that stays as it is until the
+// reply is planned.
+func (k *serverCall) local(s mem.Seg) mem.Vec {
+	k.sg = append(k.sg, s)
+	return k.sg[len(k.sg)-1:]
+}
+
+// checkRPC looks at the first words of the RPC message: its XID must be the
+// header's (RFC 8166 section 4.5.2), and it should be a call.
+func (k *serverCall) checkRPC() (isReply bool, err error) {
+	peek := k.args
+	xid, kind := peek.Uint32(), peek.Uint32()
+	switch {
+	case peek.Err() != nil:
+		return false, chunkError("RPC message cut short: %v", peek.Err())
+	case xid != k.hdr.XID:
+		return false, chunkError("XID %#x in the RPC message, %#x in the header", xid, k.hdr.XID)
+	}
+	return kind == 1, nil
+}
+
+// serve runs the handler and sends the reply.
+func (k *serverCall) serve(ctx context.Context) {
+	room := replyHeaderLen(&k.hdr.Lists)
+	k.added, k.used = 0, 0
+	k.reply.Reset(k.msg.Slice(room, k.msg.Len-room).Bytes(), k.payloads[:])
+	q := &k.req
+	*q = transport.Request{
+		Transport: q.Transport, Peer: q.Peer, Args: q.Args, Reply: q.Reply,
+		Lease: q.Lease, AddPayload: q.AddPayload,
+	}
+	if !oncrpc.Serve(ctx, k.c.s.handler, q) {
+		k.giveUp(ctx, chunkError("RPC header malformed"))
+		return
+	}
+	k.sendReply(ctx, room)
+}
+
+// leasePayload is transport.Request.Lease: memory of the call's own, as much as
+// the client's chunks can take. Only a handler that asks for more than that has
+// recourse to the pool, where it does not wait.
+func (k *serverCall) leasePayload(n int) (mem.Seg, error) {
+	if n < 0 || n > k.c.s.cfg.MaxPayload+headRoom {
+		return mem.Seg{}, errTooLarge
+	}
+	if n <= k.lease.Len-k.spare {
+		s := k.lease.Slice(k.spare, n)
+		k.spare = min(roundUp(k.spare+n, chunkAlign), k.lease.Len)
+		return s, nil
+	}
+	if n <= k.scratch.Len-k.used {
+		s := k.scratch.Slice(k.used, n)
+		k.used = min(roundUp(k.used+n, chunkAlign), k.scratch.Len)
+		return s, nil
+	}
+	s, err := k.c.s.pool.try(&k.c.acct, n)
+	if err != nil {
+		return mem.Seg{}, err
+	}
+	k.extra = append(k.extra, s)
+	return s.Slice(0, n), nil
+}
+
+// addPayload is transport.Request.AddPayload.
+func (k *serverCall) addPayload(v transport.Payload) int {
+	for _, s := range v {
+		if s.Len > 0 && !k.lent(s) {
+			panic("rpcrdma: payload of a reply is not in memory leased for it")
+		}
+	}
+	if k.added == maxReplyPayloads {
+		panic(fmt.Sprintf("rpcrdma: more than %d payloads in a reply", maxReplyPayloads))
+	}
+	k.payloads[k.added] = v
+	k.added++
+	return k.added - 1
+}
+
+func (k *serverCall) lent(s mem.Seg) bool {
+	in := func(o mem.Seg) bool {
+		return s.Arena == o.Arena && s.Off >= o.Off && s.Off+s.Len <= o.Off+o.Len
+	}
+	if in(k.lease) || in(k.scratch) {
+		return true
+	}
+	for _, o := range k.extra {
+		if in(o) {
+			return true
+		}
+	}
+	return false
+}
+
+// ignore gives the receive buffer back and leaves the message unanswered.
+func (k *serverCall) ignore(ctx context.Context) {
+	k.c.s.count.ignored.Add(1)
+	if err := k.repost(); err != nil {
+		k.abandon(ctx, err)
+	}
+}
+
+// repost makes the receive buffer ready for the client's next message. What
+// was borrowed from it is void.
+func (k *serverCall) repost() error {
+	k.recvWR[0] = verbs.RecvWR{ID: uint64(k.recv), Buf: k.c.recvBuf(k.recv)}
+	_, err := k.c.conn.PostRecv(k.recvWR[:])
+	return err
+}
+
+// unref ends the worker's, or the completion's, part in the call. The last one
+// gives its memory back and frees it for the next.
+func (k *serverCall) unref() {
+	if k.refs.Add(-1) == 0 {
+		k.release()
+		k.c.free <- k
+	}
+}
+
+// release gives the leases back. No work request may name them any more.
+func (k *serverCall) release() {
+	if k.lease.Len > 0 {
+		k.c.s.pool.release(&k.c.acct, k.lease)
+		k.lease, k.spare = mem.Seg{}, 0
+	}
+	for _, s := range k.extra {
+		k.c.s.pool.release(&k.c.acct, s)
+	}
+	k.extra = k.extra[:0]
+	clear(k.payloads[:k.added])
+	k.added = 0
+	k.sg = k.sg[:0]
+}

@@ -1,0 +1,302 @@
+package rpcrdma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+const (
+	// recvSlack receives are posted beyond the credits granted, for messages
+	// that cost none (RDMA_DONE, RDMA_ERROR).
+	recvSlack = 4
+	// firstReceives are posted before the client can send.
+	firstReceives = 8
+	// groupWRs is how many work requests one token of serverConn.sends stands
+	// for, sendGroups how many tokens there are.
+	groupWRs   = 16
+	sendGroups = 32
+)
+
+// serverConn is one client. Its run goroutine (runConn) reaps completions;
+// each call has one of its workers from arrival until its reply is posted.
+type serverConn struct {
+	s    *Server
+	conn verbs.Conn
+	peer string
+
+	out        int  // the most that a message to the client may hold
+	invalidate bool // the client takes Send with Invalidate
+
+	arena *mem.Arena // receive buffers, then the calls' buffers
+	acct  poolAccount
+
+	// sends holds a token for each group of work requests posted and not
+	// completed, reads one for each RDMA Read. Their capacities bound the
+	// send queue.
+	sends, reads chan struct{}
+
+	calls []*serverCall
+	free  chan *serverCall
+
+	work    chan arrival
+	idle    atomic.Int32 // workers waiting for work
+	workers int          // only runConn knows
+	joined  sync.WaitGroup
+
+	granted  atomic.Int32
+	busy     atomic.Int64  // tokens of sends and reads out
+	moved    atomic.Uint64 // completions of sends and reads
+	arrivals atomic.Uint64
+	watch    connWatch
+
+	mu     sync.Mutex
+	posted int   // receives in use; those from here on were never posted
+	cause  error // why the connection was given up by this side
+	ended  bool
+}
+
+// arrival is a message in receive buffer Recv.
+type arrival struct{ recv, n int }
+
+// connWatch is what runWatch, and nobody else, remembers of a connection.
+type connWatch struct {
+	moved, arrivals     uint64
+	movedAt, arrivalsAt time.Time
+}
+
+func newServerConn(s *Server, req verbs.Request) *serverConn {
+	p, _ := ParsePrivateData(req.PrivateData())
+	return &serverConn{
+		s:          s,
+		peer:       req.RemoteAddr().Addr().Unmap().String(),
+		out:        min(s.cfg.InlineOut, p.RecvSize),
+		invalidate: p.RemoteInvalidate,
+		acct:       poolAccount{limit: s.cfg.ConnMemory},
+	}
+}
+
+func (c *serverConn) receives() int { return c.s.cfg.Credits + recvSlack }
+
+// runConn is a client's life: set-up, reaping, and giving everything back.
+func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
+	defer c.s.forget(c)
+	if err := c.serve(ctx, req); err != nil {
+		c.s.count.connectFails.Add(1)
+		c.s.cfg.Log.Warn("client could not connect", "client", req.RemoteAddr(), "err", err)
+	}
+}
+
+func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
+	cfg := &c.s.cfg
+	n := c.receives()
+	// Twice out for a call: its message, and small payloads leased for it.
+	size := n*(cfg.InlineIn+2*c.out) + padRoom
+	if c.arena, err = mem.NewArena(size); err != nil {
+		return errors.Join(err, req.Reject(nil))
+	}
+	defer func() { err = errors.Join(err, c.arena.Close()) }()
+	region, err := c.s.dev.Register(c.arena)
+	if err != nil {
+		return errors.Join(err, req.Reject(nil))
+	}
+	defer func() { err = errors.Join(err, region.Close()) }()
+
+	c.work = make(chan arrival, n)
+	c.free = make(chan *serverCall, n)
+	for i := range n {
+		k := newServerCall(c, i, c.arena.Seg(n*cfg.InlineIn+i*2*c.out, 2*c.out))
+		c.calls = append(c.calls, k)
+		c.free <- k
+	}
+	groups := min(sendGroups, (c.s.dev.Caps().MaxQueue-cfg.ReadDepth)/groupWRs)
+	c.sends = make(chan struct{}, groups)
+	conn, err := req.Accept(ctx, verbs.ConnOptions{
+		PrivateData: PrivateData{RemoteInvalidate: true, SendSize: cfg.InlineOut, RecvSize: cfg.InlineIn}.Append(nil),
+		SendQueue:   groups*groupWRs + cfg.ReadDepth,
+		RecvQueue:   n,
+		ReadsOut:    cfg.ReadDepth,
+		Prepare: func(qp verbs.QP) error {
+			return c.postReceives(qp, min(n, firstReceives+recvSlack))
+		},
+	})
+	if err != nil {
+		return err
+	}
+	c.reads = make(chan struct{}, min(cfg.ReadDepth, conn.ReadsOut()))
+	c.mu.Lock()
+	c.conn = conn
+	c.mu.Unlock()
+	c.s.count.connects.Add(1)
+	cfg.Log.Info("client connected", "client", conn.RemoteAddr(), "inline", c.out, "reads", cap(c.reads))
+
+	ctx, stop := context.WithCancel(ctx)
+	err = c.reap(ctx)
+	// Nothing touches memory once Close has returned. Calls in their handler
+	// are waited for; they see their context end.
+	closeErr := conn.Close()
+	stop()
+	c.joined.Wait()
+	for _, k := range c.calls {
+		k.release()
+	}
+	c.mu.Lock()
+	c.ended = true
+	cause := c.cause
+	c.mu.Unlock()
+	if cause != nil {
+		err = cause
+	}
+	cfg.Log.Info("client gone", "client", conn.RemoteAddr(), "err", errors.Join(err, closeErr))
+	return nil
+}
+
+// reap drives the connection until it ends.
+func (c *serverConn) reap(ctx context.Context) error {
+	var wc [32]verbs.Completion
+	for {
+		n, err := c.conn.Wait(ctx, wc[:])
+		for _, w := range wc[:n] {
+			c.completed(ctx, w)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *serverConn) completed(ctx context.Context, w verbs.Completion) {
+	if w.Op == verbs.OpRecv {
+		c.arrivals.Add(1)
+		c.s.count.received.Add(uint64(w.Len))
+		c.dispatch(ctx, arrival{recv: int(w.ID), n: w.Len})
+		return
+	}
+	k := c.calls[w.ID]
+	c.moved.Add(1)
+	c.busy.Add(-1)
+	switch w.Op {
+	case verbs.OpRead:
+		<-c.reads
+		k.pulled()
+	case verbs.OpWrite:
+		<-c.sends
+	case verbs.OpSend, verbs.OpSendInvalidate:
+		<-c.sends
+		k.unref()
+	}
+}
+
+// dispatch hands a message to a worker. There is room in work for as many
+// messages as there are receive buffers, so it does not block.
+func (c *serverConn) dispatch(ctx context.Context, a arrival) {
+	switch {
+	case c.idle.Load() > 0:
+		c.idle.Add(-1)
+		c.work <- a
+	case c.workers < cap(c.work):
+		c.workers++
+		c.joined.Go(func() { c.runWorker(ctx, a) })
+	default:
+		c.work <- a
+	}
+}
+
+// runWorker carries out calls, one at a time, until the connection ends.
+func (c *serverConn) runWorker(ctx context.Context, a arrival) {
+	for {
+		select {
+		case k := <-c.free:
+			k.run(ctx, a)
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case a = <-c.work:
+			continue
+		default:
+		}
+		c.idle.Add(1)
+		select {
+		case a = <-c.work:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *serverConn) recvBuf(i int) mem.Seg {
+	n := c.s.cfg.InlineIn
+	return c.arena.Seg(i*n, n)
+}
+
+// pad is n zero bytes.
+func (c *serverConn) pad(n int) mem.Seg {
+	at := c.receives() * (c.s.cfg.InlineIn + 2*c.out)
+	return c.arena.Seg(at, n)
+}
+
+// padRoom is the memory that pad needs.
+const padRoom = 4
+
+// postReceives makes sure that n receive buffers are in use.
+func (c *serverConn) postReceives(qp verbs.QP, n int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n <= c.posted {
+		return nil
+	}
+	wr := make([]verbs.RecvWR, 0, n-c.posted)
+	for i := c.posted; i < n; i++ {
+		wr = append(wr, verbs.RecvWR{ID: uint64(i), Buf: c.recvBuf(i)})
+	}
+	done, err := qp.PostRecv(wr)
+	c.posted += done
+	return err
+}
+
+// fail gives the connection up. The run goroutine does the rest.
+func (c *serverConn) fail(err error) {
+	c.mu.Lock()
+	first := c.cause == nil && !c.ended
+	if first {
+		c.cause = err
+	}
+	conn := c.conn
+	c.mu.Unlock()
+	if first {
+		c.s.count.drops.Add(1)
+		if err := conn.Close(); err != nil {
+			c.s.cfg.Log.Debug("closing a connection", "client", conn.RemoteAddr(), "err", err)
+		}
+	}
+}
+
+// look is called by runWatch every now and then.
+func (c *serverConn) look(now time.Time) {
+	c.mu.Lock()
+	up := c.conn != nil && c.cause == nil && !c.ended
+	c.mu.Unlock()
+	if !up {
+		return
+	}
+	w := &c.watch
+	if n := c.moved.Load(); n != w.moved || c.busy.Load() == 0 || w.movedAt.IsZero() {
+		w.moved, w.movedAt = n, now
+	}
+	if n := c.arrivals.Load(); n != w.arrivals || len(c.free) < cap(c.free) || w.arrivalsAt.IsZero() {
+		w.arrivals, w.arrivalsAt = n, now
+	}
+	switch idle := c.s.cfg.IdleTimeout; {
+	case now.Sub(w.movedAt) >= c.s.cfg.StallTimeout:
+		c.fail(fmt.Errorf("client took nothing for %v", now.Sub(w.movedAt).Round(time.Millisecond)))
+	case idle > 0 && now.Sub(w.arrivalsAt) >= idle:
+		c.fail(fmt.Errorf("client made no call for %v", now.Sub(w.arrivalsAt).Round(time.Millisecond)))
+	}
+}

@@ -1,0 +1,154 @@
+package rpcrdma
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+)
+
+// chunkAlign is where pulled chunks start in the memory leased for a call.
+const chunkAlign = 64
+
+// pulledChunk is one read chunk of a call: segments [First,Last) of the read
+// list, Len bytes, which stand at Pos of the unreduced stream and will be
+// pulled to Off of the leased memory.
+type pulledChunk struct {
+	Pos, First, Last int
+	Off, Len         int
+}
+
+func chunkError(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", transport.ErrProtocol, fmt.Sprintf(format, args...))
+}
+
+// planPull checks a call's read list (RFC 8166 section 3.4.5) and lays its
+// chunks out in memory. inline is the number of bytes that follow the header;
+// limit bounds the bytes pulled. It appends to dst and returns how much memory
+// the chunks need. A call that it refuses is owed ERR_CHUNK.
+func planPull(dst []pulledChunk, h *Header, inline, limit int) ([]pulledChunk, int, error) {
+	list := h.Lists.Read
+	for i, s := range list {
+		if s.Position%4 != 0 {
+			return dst, 0, chunkError("read chunk at misaligned position %d", s.Position)
+		}
+		if s.Offset > math.MaxUint64-uint64(s.Length) {
+			return dst, 0, chunkError("read segment of %d bytes wraps around at %#x", s.Length, s.Offset)
+		}
+		if i == 0 || s.Position != list[i-1].Position {
+			dst = append(dst, pulledChunk{Pos: int(s.Position), First: i})
+		}
+		k := &dst[len(dst)-1]
+		k.Last = i + 1
+		k.Len += int(s.Length)
+	}
+	// end is how far the unreduced stream is known to reach: what is inline,
+	// and the chunks before the one being looked at.
+	end, next := inline, 0
+	if h.Proc == NoMsg {
+		if len(dst) == 0 || dst[0].Pos != 0 || dst[0].Len == 0 {
+			return dst, 0, chunkError("RDMA_NOMSG without a Position-Zero chunk")
+		}
+		end = 0
+	}
+	total := 0
+	for i := range dst {
+		k := &dst[i]
+		switch zero := h.Proc == NoMsg && i == 0; {
+		case zero:
+			end = k.Len
+		case k.Pos == 0:
+			return dst, 0, chunkError("Position-Zero chunk in a call that is not RDMA_NOMSG or not first")
+		case k.Pos < next || k.Pos > end:
+			return dst, 0, chunkError("read chunk at position %d, want %d to %d", k.Pos, next, end)
+		default:
+			next = k.Pos + k.Len + xdr.Pad(k.Len)
+			end += k.Len + xdr.Pad(k.Len)
+		}
+		k.Off = roundUp(total, chunkAlign)
+		total = k.Off + k.Len
+		if total > limit {
+			return dst, 0, chunkError("call of more than %d bytes", limit)
+		}
+	}
+	return dst, total, nil
+}
+
+// replyKind is how a reply travels.
+type replyKind uint8
+
+const (
+	replyInline  replyKind = iota
+	replyLong              // as RDMA_NOMSG, in the reply chunk
+	replyRefused           // ERR_CHUNK: it fits nowhere
+)
+
+// inStream as an element of replyPlan.Into: that payload stays in the stream.
+const inStream = -1
+
+// replyPlan says how a reply travels: payload mark i goes into write chunk
+// Into[i]; Stream is the length of what is left.
+type replyPlan struct {
+	Kind   replyKind
+	Into   []int
+	Stream int
+}
+
+// planReply decides how a reply travels. l holds the chunks that the client
+// offered, header is the length of the transport header, head that of the
+// stream without payloads, and room the most that one message may hold.
+//
+// Write chunks are used in order, one for each payload; one of no segments
+// asks for its payload inline (RFC 8166 section 4.3.2). A reply that fits
+// inline goes inline even if a reply chunk was supplied, as section 4.3.3
+// allows: one RDMA Write fewer, and clients have to accept both.
+func planReply(into []int, l *Lists, marks []xdr.Mark, header, head, room int) replyPlan {
+	p := replyPlan{Into: into[:0], Stream: head}
+	for i, m := range marks {
+		if i < len(l.Write) && len(l.Write[i]) > 0 {
+			if m.Len > l.Write[i].Len() {
+				p.Kind = replyRefused
+				return p
+			}
+			p.Into = append(p.Into, i)
+			continue
+		}
+		p.Into = append(p.Into, inStream)
+		p.Stream += m.Len + xdr.Pad(m.Len)
+	}
+	switch {
+	case header > room:
+		p.Kind = replyRefused
+	case p.Stream <= room-header:
+		p.Kind = replyInline
+	case p.Stream <= l.Reply.Len():
+		p.Kind = replyLong
+	default:
+		p.Kind = replyRefused
+	}
+	return p
+}
+
+// fill makes the lengths of a chunk tell that n bytes were placed in it, the
+// segments filled in order (RFC 8166 section 3.4.6).
+func (c Chunk) fill(n int) {
+	for i := range c {
+		k := min(n, int(c[i].Length))
+		c[i].Length = uint32(k)
+		n -= k
+	}
+}
+
+// replyHeaderLen is the length of the header of a reply to a call that
+// offered l.
+func replyHeaderLen(l *Lists) int {
+	n := EmptyHeaderLen
+	for _, c := range l.Write {
+		n += 8 + 16*len(c)
+	}
+	if l.Reply != nil {
+		n += 4 + 16*len(l.Reply)
+	}
+	return n
+}

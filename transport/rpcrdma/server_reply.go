@@ -1,0 +1,238 @@
+package rpcrdma
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// sendReply sends what the handler has encoded; room is the length of the
+// header that goes before it.
+func (k *serverCall) sendReply(ctx context.Context, room int) {
+	l := &k.hdr.Lists
+	head, marks := k.reply.Bytes(), k.reply.Marks()
+	plan := planReply(k.into, l, marks, room, len(head), k.msg.Len)
+	k.into = plan.Into
+	if plan.Kind == replyRefused {
+		k.c.s.cfg.Log.Warn("a reply exceeds what its client provided for", "client", k.c.peer,
+			"xid", k.hdr.XID, "bytes", k.reply.Len())
+		k.sendError(ctx, k.hdr.XID, Version1, ErrChunk)
+		return
+	}
+	headSeg, err := k.settle(head, room)
+	if err != nil {
+		k.abandon(ctx, err)
+		return
+	}
+	k.wrs = k.wrs[:0]
+	for i, m := range marks {
+		if plan.Into[i] != inStream {
+			k.addWrites(l.Write[i], k.payloads[m.Index])
+		}
+	}
+	for i, w := range l.Write {
+		n := 0
+		if i < len(marks) && plan.Into[i] != inStream {
+			n = marks[i].Len
+		}
+		w.fill(n)
+	}
+	reply := Header{XID: k.hdr.XID, Version: Version1, Proc: Msg, Lists: Lists{Write: l.Write, Reply: l.Reply}}
+	body := k.msg.Slice(0, room)
+	var msg mem.Vec
+	if plan.Kind == replyLong {
+		k.addWrites(l.Reply, k.gather(headSeg, 0, marks, plan.Into))
+		l.Reply.fill(plan.Stream)
+		reply.Proc = NoMsg
+		msg = k.local(body)
+		k.c.s.count.longReplies.Add(1)
+	} else {
+		l.Reply.fill(0)
+		body = k.msg.Slice(0, room+len(head))
+		msg = k.gather(body, room, marks, plan.Into)
+		if len(msg) > k.c.s.dev.Caps().MaxSGE {
+			msg = k.local(k.insert(body.Len, room, marks, plan.Into))
+		}
+	}
+	k.keys = k.keysOf()
+	send := verbs.SendWR{Op: verbs.OpSend, Local: msg}
+	if k.c.invalidate && len(k.keys) == 1 {
+		send.Op, send.RKey = verbs.OpSendInvalidate, k.keys[0]
+		k.c.s.count.invalidations.Add(1)
+	}
+	k.c.s.count.replies.Add(1)
+	k.send(ctx, &reply, send)
+}
+
+// keysOf lists the distinct rkeys that the call came with.
+func (k *serverCall) keysOf() []uint32 { return k.hdr.Lists.Keys(k.keys[:0]) }
+
+// sendError answers with RDMA_ERROR (RFC 8166 section 4.5).
+func (k *serverCall) sendError(ctx context.Context, xid, version uint32, code ErrCode) {
+	if code == ErrVers {
+		k.c.s.count.versErrors.Add(1)
+	} else {
+		k.c.s.count.chunkErrors.Add(1)
+	}
+	k.wrs = k.wrs[:0]
+	h := Header{XID: xid, Version: version, Proc: Error, Err: code, Low: Version1, High: Version1}
+	n := FixedHeaderLen + 4
+	if code == ErrVers {
+		n += 8
+	}
+	k.send(ctx, &h, verbs.SendWR{Op: verbs.OpSend, Local: k.local(k.msg.Slice(0, n))})
+}
+
+// send gives the receive buffer back, encodes h with the grant at the start of
+// msg, and posts wrs with the Send after them.
+func (k *serverCall) send(ctx context.Context, h *Header, send verbs.SendWR) {
+	c := k.c
+	grant := c.s.grant(k.asked)
+	// What the client may send by reason of this reply must find a receive.
+	err := k.repost()
+	if err == nil {
+		err = c.postReceives(c.conn, min(grant+recvSlack, c.receives()))
+	}
+	if err != nil {
+		k.abandon(ctx, err)
+		return
+	}
+	c.granted.Store(int32(grant))
+	h.Credits = uint32(grant)
+	k.head.Reset(k.msg.Bytes(), nil)
+	h.Append(&k.head)
+	c.s.count.sent.Add(uint64(send.Local.Len()))
+	k.wrs = append(k.wrs, send)
+	if err := k.post(ctx); err != nil {
+		k.abandon(ctx, err)
+	}
+}
+
+// post posts wrs, the last of which is the Send, in groups of which each has
+// a token. The last completion of a group gives the token back.
+func (k *serverCall) post(ctx context.Context) error {
+	c := k.c
+	k.refs.Add(1) // the completion's
+	for wrs := k.wrs; len(wrs) > 0; {
+		g := wrs[:min(len(wrs), groupWRs)]
+		wrs = wrs[len(g):]
+		for i := range g {
+			g[i].ID = uint64(k.id)
+		}
+		g[len(g)-1].Signaled = true
+		select {
+		case c.sends <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		c.busy.Add(1)
+		if n, err := c.conn.PostSend(g); err != nil {
+			return fmt.Errorf("reply, work request %d of %d: %w", n, len(g), err)
+		}
+	}
+	return nil
+}
+
+// settle makes the head of the reply stand in registered memory and returns
+// where: in msg after the header, or, if it outgrew that, in memory leased
+// for the call.
+func (k *serverCall) settle(head []byte, room int) (mem.Seg, error) {
+	if len(head) == 0 {
+		return mem.Seg{}, nil
+	}
+	if len(head) <= k.msg.Len-room {
+		s := k.msg.Slice(room, len(head))
+		if b := s.Bytes(); &b[0] != &head[0] {
+			copy(b, head)
+		}
+		return s, nil
+	}
+	s, err := k.leasePayload(len(head))
+	if err == nil {
+		copy(s.Bytes(), head)
+	}
+	return s, err
+}
+
+// gather lists what makes up the reply's stream: head, in which marks are at
+// shift from where they say, and the payloads that stay in the stream, padded.
+func (k *serverCall) gather(head mem.Seg, shift int, marks []xdr.Mark, into []int) mem.Vec {
+	start, at := len(k.sg), 0
+	for i, m := range marks {
+		if into[i] != inStream || m.Len == 0 {
+			continue
+		}
+		if cut := m.Off + shift; cut > at {
+			k.sg = append(k.sg, head.Slice(at, cut-at))
+			at = cut
+		}
+		for _, s := range k.payloads[m.Index] {
+			if s.Len > 0 {
+				k.sg = append(k.sg, s)
+			}
+		}
+		if n := xdr.Pad(m.Len); n > 0 {
+			k.sg = append(k.sg, k.c.pad(n))
+		}
+	}
+	if at < head.Len {
+		k.sg = append(k.sg, head.Slice(at, head.Len-at))
+	}
+	return k.sg[start:len(k.sg):len(k.sg)]
+}
+
+// insert is gather for a message of more pieces than the device takes: it
+// moves the payloads into msg, of which n bytes are in use, from the last on.
+func (k *serverCall) insert(n, shift int, marks []xdr.Mark, into []int) mem.Seg {
+	total := n
+	for i, m := range marks {
+		if into[i] == inStream {
+			total += m.Len + xdr.Pad(m.Len)
+		}
+	}
+	b := k.msg.Slice(0, total).Bytes()
+	end, tail := total, n // b[tail:n] has been moved to its place from end on
+	for i := len(marks) - 1; i >= 0; i-- {
+		m := marks[i]
+		if into[i] != inStream {
+			continue
+		}
+		cut := m.Off + shift
+		end -= tail - cut
+		copy(b[end:], b[cut:tail])
+		tail = cut
+		pad := xdr.Pad(m.Len)
+		clear(b[end-pad : end])
+		end -= m.Len + pad
+		k.payloads[m.Index].CopyOut(0, b[end:end+m.Len])
+	}
+	return k.msg.Slice(0, total)
+}
+
+// addWrites appends the RDMA Writes that place v in c, which has room for it:
+// the segments filled in order, each request within the device's limits.
+func (k *serverCall) addWrites(c Chunk, v mem.Vec) {
+	caps := k.c.s.dev.Caps()
+	left, off := v.Len(), 0
+	for _, s := range c {
+		for done := 0; done < int(s.Length) && left > 0; {
+			n := min(int(s.Length)-done, left, caps.MaxMessage)
+			start := len(k.sg)
+			k.sg = v.Slice(k.sg, off, n)
+			if len(k.sg)-start > caps.MaxSGE {
+				k.sg = k.sg[:start+caps.MaxSGE]
+				n = mem.Vec(k.sg[start:]).Len()
+			}
+			k.wrs = append(k.wrs, verbs.SendWR{
+				Op: verbs.OpWrite, RKey: s.Handle, Addr: s.Offset + uint64(done),
+				Local: k.sg[start:len(k.sg):len(k.sg)],
+			})
+			k.c.s.count.writes.Add(1)
+			k.c.s.count.bytesWritten.Add(uint64(n))
+			off, done, left = off+n, done+n, left-n
+		}
+	}
+}
