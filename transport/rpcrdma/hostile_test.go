@@ -14,8 +14,8 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// evil answers the first call with what reply makes of it and all others well.
-func evil(reply func(q *peerCall) []byte) func(p *peer) error {
+// answersFirst answers the first call with what reply makes of it and all others well.
+func answersFirst(reply func(q *peerCall) []byte) func(p *peer) error {
 	return func(p *peer) error {
 		q, err := p.call()
 		if err != nil {
@@ -32,13 +32,13 @@ func evil(reply func(q *peerCall) []byte) func(p *peer) error {
 func wantAlive(t *testing.T, r *rig) {
 	t.Helper()
 	var got uint32
-	if err := r.do(timeout(t, patience), ping(&got)); err != nil || got != 5 {
+	if err := r.do(within(t, patience), pingCall(&got)); err != nil || got != 5 {
 		t.Errorf("the next call: %d, %v", got, err)
 	}
 }
 
-// changed is chunk c with one length changed.
-func changed(c Chunk, i int, n uint32) Chunk {
+// withLength is chunk c with one length changed.
+func withLength(c Chunk, i int, n uint32) Chunk {
 	c = append(Chunk{}, c...)
 	c[i].Length = n
 	return c
@@ -48,15 +48,15 @@ func changed(c Chunk, i int, n uint32) Chunk {
 // the connection as it was.
 func TestBadReplies(t *testing.T) {
 	msg := func(q *peerCall, l Lists, results ...uint32) []byte {
-		return append(q.header(Msg, 16, l), accepted(q.XID, results...)...)
+		return append(q.header(Msg, 16, l), rpcAccepted(q.XID, results...)...)
 	}
-	null := func(a *mem.Arena) *transport.Call { return ping(nil) }
+	null := func(a *mem.Arena) *transport.Call { return pingCall(nil) }
 	read := func(a *mem.Arena) *transport.Call {
 		n := 0
 		return readCall(mem.Vec{a.Seg(0, 8192), a.Seg(16384, 8192)}, &n)
 	}
 	list := func(a *mem.Arena) *transport.Call {
-		c := ping(nil)
+		c := pingCall(nil)
 		c.ReplyMax = 10000
 		return c
 	}
@@ -66,15 +66,15 @@ func TestBadReplies(t *testing.T) {
 		call  func(a *mem.Arena) *transport.Call
 		reply func(q *peerCall) []byte
 	}{
-		{"ERR_VERS", null, func(q *peerCall) []byte { return words(q.XID, 1, 16, 4, 1, 2, 3) }},
-		{"ERR_CHUNK", null, func(q *peerCall) []byte { return words(q.XID, 1, 16, 4, 2) }},
-		{"ERR_CHUNK for a read", read, func(q *peerCall) []byte { return words(q.XID, 1, 16, 4, 2) }},
-		{"unknown error", null, func(q *peerCall) []byte { return words(q.XID, 1, 16, 4, 3, 0, 0) }},
-		{"version 2", null, func(q *peerCall) []byte { return words(q.XID, 2, 16, 0, 0, 0, 0) }},
-		{"unknown procedure", null, func(q *peerCall) []byte { return words(q.XID, 1, 16, 9, 0, 0, 0) }},
-		{"truncated list", null, func(q *peerCall) []byte { return words(q.XID, 1, 16, 0, 0, 1, 2, 9, 9) }},
-		{"absurd list", null, func(q *peerCall) []byte { return words(q.XID, 1, 16, 0, 0, 1, 0xfffffff0, 9, 9) }},
-		{"long reply without chunks", null, func(q *peerCall) []byte { return words(q.XID, 1, 16, 1, 0, 0, 0) }},
+		{"ERR_VERS", null, func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 4, 1, 2, 3) }},
+		{"ERR_CHUNK", null, func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 4, 2) }},
+		{"ERR_CHUNK for a read", read, func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 4, 2) }},
+		{"unknown error", null, func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 4, 3, 0, 0) }},
+		{"version 2", null, func(q *peerCall) []byte { return xdrWords(q.XID, 2, 16, 0, 0, 0, 0) }},
+		{"unknown procedure", null, func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 9, 0, 0, 0) }},
+		{"truncated list", null, func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 0, 0, 1, 2, 9, 9) }},
+		{"absurd list", null, func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 0, 0, 1, 0xfffffff0, 9, 9) }},
+		{"long reply without chunks", null, func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 1, 0, 0, 0) }},
 		{"read list", null, func(q *peerCall) []byte {
 			return msg(q, Lists{Read: []ReadSegment{{Position: 4, Segment: seg}}}, 5)
 		}},
@@ -84,15 +84,15 @@ func TestBadReplies(t *testing.T) {
 		{"no message", null, func(q *peerCall) []byte { return q.header(Msg, 16, Lists{}) }},
 		{"half a message", null, func(q *peerCall) []byte { return msg(q, Lists{})[:28+12] }},
 		{"message to another call", null, func(q *peerCall) []byte {
-			return append(q.header(Msg, 16, Lists{}), accepted(q.XID+1, 5)...)
+			return append(q.header(Msg, 16, Lists{}), rpcAccepted(q.XID+1, 5)...)
 		}},
 		{"message of no direction", null, func(q *peerCall) []byte {
-			return append(q.header(Msg, 16, Lists{}), words(q.XID, 2, 0, 0, 0, 0, 5)...)
+			return append(q.header(Msg, 16, Lists{}), xdrWords(q.XID, 2, 0, 0, 0, 0, 5)...)
 		}},
 		{"no results", null, func(q *peerCall) []byte { return msg(q, Lists{}) }},
 		{"results too long", null, func(q *peerCall) []byte { return msg(q, Lists{}, 5, 5) }},
 		{"absurd verifier", null, func(q *peerCall) []byte {
-			return append(q.header(Msg, 16, Lists{}), words(q.XID, 1, 0, 0, 0xffffffff, 0)...)
+			return append(q.header(Msg, 16, Lists{}), xdrWords(q.XID, 1, 0, 0, 0xffffffff, 0)...)
 		}},
 
 		{"two write chunks for one", read, func(q *peerCall) []byte {
@@ -104,17 +104,17 @@ func TestBadReplies(t *testing.T) {
 		}},
 		{"an empty write chunk", read, func(q *peerCall) []byte { return msg(q, Lists{Write: []Chunk{{}}}, 0) }},
 		{"a segment longer than offered", read, func(q *peerCall) []byte {
-			return msg(q, Lists{Write: []Chunk{changed(q.Lists.Write[0], 1, 8193)}}, 16385)
+			return msg(q, Lists{Write: []Chunk{withLength(q.Lists.Write[0], 1, 8193)}}, 16385)
 		}},
 		{"a segment of 4 GiB", read, func(q *peerCall) []byte {
-			return msg(q, Lists{Write: []Chunk{changed(q.Lists.Write[0], 0, 0xffffffff)}}, 8192)
+			return msg(q, Lists{Write: []Chunk{withLength(q.Lists.Write[0], 0, 0xffffffff)}}, 8192)
 		}},
 		{"a hole", read, func(q *peerCall) []byte {
-			return msg(q, Lists{Write: []Chunk{changed(q.Lists.Write[0], 0, 8191)}}, 16383)
+			return msg(q, Lists{Write: []Chunk{withLength(q.Lists.Write[0], 0, 8191)}}, 16383)
 		}},
 		{"more placed than returned", read, func(q *peerCall) []byte { return msg(q, Lists{Write: q.Lists.Write}, 100) }},
 		{"less placed than returned", read, func(q *peerCall) []byte {
-			return msg(q, Lists{Write: []Chunk{changed(changed(q.Lists.Write[0], 1, 0), 0, 100)}}, 8192)
+			return msg(q, Lists{Write: []Chunk{withLength(withLength(q.Lists.Write[0], 1, 0), 0, 100)}}, 8192)
 		}},
 		{"more returned than asked for", read, func(q *peerCall) []byte { return msg(q, Lists{Write: q.Lists.Write}, 16385) }},
 		{"absurd length inline", read, func(q *peerCall) []byte { return msg(q, Lists{}, 0xffffffff) }},
@@ -123,10 +123,10 @@ func TestBadReplies(t *testing.T) {
 		}},
 
 		{"empty long reply", list, func(q *peerCall) []byte {
-			return q.header(NoMsg, 16, Lists{Reply: changed(q.Lists.Reply, 0, 0)})
+			return q.header(NoMsg, 16, Lists{Reply: withLength(q.Lists.Reply, 0, 0)})
 		}},
 		{"long reply longer than offered", list, func(q *peerCall) []byte {
-			return q.header(NoMsg, 16, Lists{Reply: changed(q.Lists.Reply, 0, q.Lists.Reply[0].Length+1)})
+			return q.header(NoMsg, 16, Lists{Reply: withLength(q.Lists.Reply, 0, q.Lists.Reply[0].Length+1)})
 		}},
 		{"long reply in two segments", list, func(q *peerCall) []byte {
 			return q.header(NoMsg, 16, Lists{Reply: append(q.Lists.Reply, seg)})
@@ -139,8 +139,8 @@ func TestBadReplies(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := connect(t, startPeer(t, peerSizes(1024), evil(c.reply)), nil)
-			wantFate(t, r.do(timeout(t, patience), c.call(r.arena)), transport.Answered, transport.ErrProtocol)
+			r := dialPeer(t, startPeer(t, peerSizes(1024), answersFirst(c.reply)), nil)
+			wantFate(t, r.do(within(t, patience), c.call(r.arena)), transport.Answered, transport.ErrProtocol)
 			wantAlive(t, r)
 			if n := len(r.d.long.free); n != 1 {
 				t.Errorf("long buffers in %d extents", n)
@@ -150,9 +150,9 @@ func TestBadReplies(t *testing.T) {
 }
 
 func TestReplyErrorTellsVersions(t *testing.T) {
-	r := connect(t, startPeer(t, nil, evil(func(q *peerCall) []byte { return words(q.XID, 1, 16, 4, 1, 2, 3) })), nil)
+	r := dialPeer(t, startPeer(t, nil, answersFirst(func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 4, 1, 2, 3) })), nil)
 	var re *ReplyError
-	if err := r.do(timeout(t, patience), ping(nil)); !errors.As(err, &re) || *re != (ReplyError{ErrVers, 2, 3}) {
+	if err := r.do(within(t, patience), pingCall(nil)); !errors.As(err, &re) || *re != (ReplyError{ErrVers, 2, 3}) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -167,16 +167,18 @@ func TestMessagesDropped(t *testing.T) {
 	}{
 		{"nothing", func(q *peerCall) []byte { return nil }},
 		{"three bytes", func(q *peerCall) []byte { return []byte{1, 2, 3} }},
-		{"half a header", func(q *peerCall) []byte { return words(q.XID, 1, 16, 0, 0) }},
-		{"short unknown error", func(q *peerCall) []byte { return words(q.XID, 1, 16, 4, 9) }},
+		{"half a header", func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 0, 0) }},
+		{"short unknown error", func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 4, 9) }},
 		{"unknown XID", func(q *peerCall) []byte {
-			return append((&peerCall{Header: Header{XID: 99}}).header(Msg, 1, Lists{}), accepted(99, 6)...)
+			return append((&peerCall{Header: Header{XID: 99}}).header(Msg, 1, Lists{}), rpcAccepted(99, 6)...)
 		}},
-		{"error to an unknown XID", func(q *peerCall) []byte { return words(99, 1, 16, 4, 2) }},
-		{"RDMA_MSGP", func(q *peerCall) []byte { return append(words(q.XID, 1, 16, 2, 8, 8, 0, 0, 0), accepted(q.XID, 6)...) }},
-		{"RDMA_DONE", func(q *peerCall) []byte { return words(q.XID, 1, 16, 3, 0, 0, 0) }},
+		{"error to an unknown XID", func(q *peerCall) []byte { return xdrWords(99, 1, 16, 4, 2) }},
+		{"RDMA_MSGP", func(q *peerCall) []byte {
+			return append(xdrWords(q.XID, 1, 16, 2, 8, 8, 0, 0, 0), rpcAccepted(q.XID, 6)...)
+		}},
+		{"RDMA_DONE", func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 3, 0, 0, 0) }},
 		{"a call back", func(q *peerCall) []byte {
-			return append(q.header(Msg, 1, Lists{}), words(q.XID, 0, 2, 0x40000000, 1, 0, 0, 0, 0, 0)...)
+			return append(q.header(Msg, 1, Lists{}), xdrWords(q.XID, 0, 2, 0x40000000, 1, 0, 0, 0, 0, 0)...)
 		}},
 		{"a long call back", func(q *peerCall) []byte {
 			return q.header(NoMsg, 1, Lists{Read: []ReadSegment{{Segment: seg}}})
@@ -196,7 +198,7 @@ func TestMessagesDropped(t *testing.T) {
 					}
 				}
 			})
-			r := connect(t, addr, nil)
+			r := dialPeer(t, addr, nil)
 			for range 50 { // more often than there are receives to spare
 				wantAlive(t, r)
 			}
@@ -218,7 +220,7 @@ func TestDuplicateReplies(t *testing.T) {
 			}
 		}
 	})
-	r := connect(t, addr, nil)
+	r := dialPeer(t, addr, nil)
 	for range 50 {
 		wantAlive(t, r)
 	}
@@ -234,19 +236,19 @@ func TestGarbageEndsTheLink(t *testing.T) {
 			return err
 		}
 		for range maxBad + 1 {
-			if err := p.send(words(1, 2, 3, 4, 5, 6, 7, 8)); err != nil {
+			if err := p.send(xdrWords(1, 2, 3, 4, 5, 6, 7, 8)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	r := connect(t, addr, func(c *DialerConfig) { c.Credits = 2 * maxBad })
-	wantFate(t, r.do(timeout(t, patience), ping(nil)), transport.Unknown, transport.ErrProtocol)
+	r := dialPeer(t, addr, func(c *DialerConfig) { c.Credits = 2 * maxBad })
+	wantFate(t, r.do(within(t, patience), pingCall(nil)), transport.Unknown, transport.ErrProtocol)
 	<-r.Done()
 	if !errors.Is(r.Err(), transport.ErrProtocol) {
 		t.Errorf("link ended with %v", r.Err())
 	}
-	wantFate(t, r.do(timeout(t, patience), ping(nil)), transport.NotSent, transport.ErrProtocol)
+	wantFate(t, r.do(within(t, patience), pingCall(nil)), transport.NotSent, transport.ErrProtocol)
 }
 
 // TestFlood sends without end, more than there can be receives for.
@@ -256,13 +258,13 @@ func TestFlood(t *testing.T) {
 			return err
 		}
 		for {
-			if err := p.send(words(1, 1, 3, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0)); err != nil {
+			if err := p.send(xdrWords(1, 1, 3, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0)); err != nil {
 				return err
 			}
 		}
 	})
-	r := connect(t, addr, nil)
-	wantFate(t, r.do(timeout(t, patience), ping(nil)), transport.Unknown, nil)
+	r := dialPeer(t, addr, nil)
+	wantFate(t, r.do(within(t, patience), pingCall(nil)), transport.Unknown, nil)
 	<-r.Done()
 }
 
@@ -287,7 +289,7 @@ func TestGrants(t *testing.T) {
 				return fmt.Errorf("%d credits requested", q.Credits)
 			}
 			for i, g := range c.grants {
-				if err := p.send(append(q.header(Msg, g, Lists{}), accepted(q.XID, 5)...)); err != nil {
+				if err := p.send(append(q.header(Msg, g, Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
 					return err
 				}
 				// As many calls must come without any of them being answered,
@@ -306,7 +308,7 @@ func TestGrants(t *testing.T) {
 				together <- len(qs)
 				// All but the last are answered with a grant of one.
 				for _, next := range qs[1:] {
-					if err := p.send(append(next.header(Msg, 1, Lists{}), accepted(next.XID, 5)...)); err != nil {
+					if err := p.send(append(next.header(Msg, 1, Lists{}), rpcAccepted(next.XID, 5)...)); err != nil {
 						return err
 					}
 				}
@@ -317,12 +319,12 @@ func TestGrants(t *testing.T) {
 			}
 			return answerAll(5)(p)
 		})
-		r := connect(t, addr, func(c *DialerConfig) { c.Credits = requested })
-		ctx := timeout(t, patience)
+		r := dialPeer(t, addr, func(c *DialerConfig) { c.Credits = requested })
+		ctx := within(t, patience)
 		var calls sync.WaitGroup
 		for i := range 60 {
 			calls.Go(func() {
-				if err := r.Exchange(ctx, uint32(1000+i), ping(nil)); err != nil {
+				if err := r.Exchange(ctx, uint32(1000+i), pingCall(nil)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -378,14 +380,14 @@ func TestSilence(t *testing.T) {
 				}
 				return answerAll(5)(p)
 			})
-			r := connect(t, addr, func(c *DialerConfig) { c.NoDDP = how == "noddp read" })
+			r := dialPeer(t, addr, func(c *DialerConfig) { c.NoDDP = how == "noddp read" })
 			n := 0
 			call := map[string]*transport.Call{
 				"read":         readCall(mem.Vec{r.arena.Seg(0, 65536)}, &n),
 				"noddp read":   readCall(mem.Vec{r.arena.Seg(0, 65536)}, &n),
 				"write":        writeCall(mem.Vec{r.arena.Seg(0, 65536)}),
 				"inline write": writeCall(mem.Vec{r.arena.Seg(0, 2048)}),
-				"long call":    ping(nil),
+				"long call":    pingCall(nil),
 			}[how]
 			if how == "long call" {
 				call.Args = longArgs(3000)
@@ -411,7 +413,7 @@ func TestSilence(t *testing.T) {
 			}
 			// The only credit is still taken.
 			short, stop := context.WithTimeout(context.Background(), 5*time.Millisecond)
-			wantFate(t, r.do(short, ping(nil)), transport.NotSent, context.DeadlineExceeded)
+			wantFate(t, r.do(short, pingCall(nil)), transport.NotSent, context.DeadlineExceeded)
 			stop()
 			close(speak)
 			wantAlive(t, r)
@@ -457,14 +459,14 @@ func TestKeysDieWithTheCall(t *testing.T) {
 					}
 					return err
 				})
-				r := connect(t, addr, nil)
+				r := dialPeer(t, addr, nil)
 				n := 0
 				call := readCall(mem.Vec{r.arena.Seg(0, 65536)}, &n)
 				switch access {
 				case "read":
 					call = writeCall(mem.Vec{r.arena.Seg(0, 65536)})
 				case "reply chunk":
-					call = ping(nil)
+					call = pingCall(nil)
 					call.ReplyMax = 65536
 				}
 				ctx, cancel := context.WithCancel(context.Background())
@@ -503,7 +505,7 @@ func TestForeignKeyInvalidated(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := p.send(append(first.header(Msg, 16, Lists{}), accepted(first.XID, 5)...)); err != nil {
+		if err := p.send(append(first.header(Msg, 16, Lists{}), rpcAccepted(first.XID, 5)...)); err != nil {
 			return err
 		}
 		a, err := p.call()
@@ -522,13 +524,13 @@ func TestForeignKeyInvalidated(t *testing.T) {
 		}
 		return answerAll(5)(p)
 	})
-	r := connect(t, addr, nil)
+	r := dialPeer(t, addr, nil)
 	wantAlive(t, r)
 	var calls sync.WaitGroup
 	for i := range 2 {
 		calls.Go(func() {
 			n := 1
-			err := r.Exchange(timeout(t, patience), uint32(i), readCall(mem.Vec{r.arena.Seg(i*65536, 65536)}, &n))
+			err := r.Exchange(within(t, patience), uint32(i), readCall(mem.Vec{r.arena.Seg(i*65536, 65536)}, &n))
 			// A key that never was may cost the connection, but no more.
 			if err == nil && n != 0 {
 				t.Errorf("%d bytes", n)
@@ -565,7 +567,7 @@ func TestHangUp(t *testing.T) {
 					case "write":
 						_, err = p.readAll(q.Lists.Read)
 					case "list":
-						_, err = p.write(q.Lists.Reply, accepted(q.XID, 0))
+						_, err = p.write(q.Lists.Reply, rpcAccepted(q.XID, 0))
 					}
 					if err != nil || step == "after the data" {
 						return err
@@ -576,22 +578,22 @@ func TestHangUp(t *testing.T) {
 					_, err = p.wait(verbs.OpRecv) // the next call tells that the reply has come
 					return err
 				})
-				r := connect(t, addr, nil)
+				r := dialPeer(t, addr, nil)
 				n := 0
 				call := map[string]*transport.Call{
-					"inline": ping(nil), "list": ping(nil),
+					"inline": pingCall(nil), "list": pingCall(nil),
 					"read":  readCall(mem.Vec{r.arena.Seg(0, 65536)}, &n),
 					"write": writeCall(mem.Vec{r.arena.Seg(0, 65536)}),
 				}[kind]
 				if kind == "list" {
 					call.ReplyMax = 65536
 				}
-				err := r.do(timeout(t, patience), call)
+				err := r.do(within(t, patience), call)
 				if step == "after the reply" {
 					if err != nil {
 						t.Fatal(err)
 					}
-					err = r.do(timeout(t, patience), call)
+					err = r.do(within(t, patience), call)
 				}
 				var te *transport.Error
 				var ce *verbs.ConnError
@@ -599,7 +601,7 @@ func TestHangUp(t *testing.T) {
 					t.Fatalf("got %v", err)
 				}
 				<-r.Done()
-				wantFate(t, r.do(timeout(t, patience), call), transport.NotSent, nil)
+				wantFate(t, r.do(within(t, patience), call), transport.NotSent, nil)
 			})
 		}
 	}
@@ -614,7 +616,7 @@ func TestCloseUnderWay(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := p.send(append(q.header(Msg, 4, Lists{}), accepted(q.XID, 5)...)); err != nil {
+		if err := p.send(append(q.header(Msg, 4, Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
 			return err
 		}
 		for {
@@ -624,12 +626,12 @@ func TestCloseUnderWay(t *testing.T) {
 			sent <- struct{}{}
 		}
 	})
-	r := connect(t, addr, func(c *DialerConfig) { c.LongBytes = 3 * 8192 })
+	r := dialPeer(t, addr, func(c *DialerConfig) { c.LongBytes = 3 * 8192 })
 	wantAlive(t, r)
 	var calls sync.WaitGroup
 	for i := range 20 {
 		calls.Go(func() {
-			c := ping(nil)
+			c := pingCall(nil)
 			c.ReplyMax = 7000
 			err := r.Exchange(context.Background(), uint32(i), c)
 			var te *transport.Error
@@ -655,9 +657,9 @@ func TestStalledPeer(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return p.send(append(q.header(Msg, 1000, Lists{}), accepted(q.XID, 5)...))
+		return p.send(append(q.header(Msg, 1000, Lists{}), rpcAccepted(q.XID, 5)...))
 	})
-	r := connect(t, addr, func(c *DialerConfig) {
+	r := dialPeer(t, addr, func(c *DialerConfig) {
 		c.Credits, c.InlineSend, c.InlineRecv, c.StallLimit = 512, 65536, 65536, 50*time.Millisecond
 	})
 	wantAlive(t, r)

@@ -238,15 +238,15 @@ func (p *peer) write(c Chunk, data []byte) (Chunk, error) {
 	return back, nil
 }
 
-// accepted is an RPC reply of success with the results given.
-func accepted(xid uint32, results ...uint32) []byte {
-	return words(append([]uint32{xid, 1, 0, 0, 0, 0}, results...)...)
+// rpcAccepted is an RPC reply of success with the results given.
+func rpcAccepted(xid uint32, results ...uint32) []byte {
+	return xdrWords(append([]uint32{xid, 1, 0, 0, 0, 0}, results...)...)
 }
 
 // header encodes a reply's header that grants credits.
 func (q *peerCall) header(proc Proc, credits uint32, l Lists) []byte {
 	h := Header{XID: q.XID, Version: Version1, Credits: credits, Proc: proc, Lists: l}
-	return encode(&h)
+	return encodeHeader(&h)
 }
 
 // inline is a whole reply without chunks, in which what was offered is unused.
@@ -259,7 +259,7 @@ func (q *peerCall) inline(results ...uint32) []byte {
 		}
 		l.Write = append(l.Write, back)
 	}
-	return append(q.header(Msg, 32, l), accepted(q.XID, results...)...)
+	return append(q.header(Msg, 32, l), rpcAccepted(q.XID, results...)...)
 }
 
 // answerAll answers every call with the results given.
@@ -285,8 +285,8 @@ type rig struct {
 	xid   uint32
 }
 
-// connect dials; the end of the test checks that nothing is left over.
-func connect(t testing.TB, addr netip.AddrPort, change func(*DialerConfig)) *rig {
+// dialPeer dials; the end of the test checks that nothing is left over.
+func dialPeer(t testing.TB, addr netip.AddrPort, change func(*DialerConfig)) *rig {
 	t.Helper()
 	cfg := DialerConfig{Device: iwarp.Open(iwarp.Config{}), Addr: addr, MachineName: "client", Credits: 16}
 	if change != nil {
@@ -334,15 +334,15 @@ func (r *rig) do(ctx context.Context, c *transport.Call) error {
 	return r.Exchange(ctx, r.xid, c)
 }
 
-func timeout(t testing.TB, d time.Duration) context.Context {
+func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// ping is a call whose only result is one word, which goes to got.
-func ping(got *uint32) *transport.Call {
+// pingCall is a call whose only result is one word, which goes to got.
+func pingCall(got *uint32) *transport.Call {
 	return &transport.Call{Prog: 100003, Vers: 3, Proc: 1, ReplyMax: 4, Result: func(r *xdr.Reader) error {
 		v := r.Uint32()
 		if got != nil {
@@ -363,7 +363,7 @@ func readCall(v mem.Vec, n *int) *transport.Call {
 
 // writeCall is like NFS WRITE: a word, a payload, and a word behind it.
 func writeCall(v mem.Vec) *transport.Call {
-	c := ping(nil)
+	c := pingCall(nil)
 	c.Proc, c.Send = 7, []transport.Payload{v}
 	c.Args = func(w *xdr.Writer) {
 		w.Uint32(0xaaaa)
@@ -385,7 +385,7 @@ func wantFate(t *testing.T, err error, fate transport.Fate, target error) {
 	}
 }
 
-func pattern(n int) []byte {
+func testPattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte(i*7 + i>>8)
@@ -397,7 +397,7 @@ func peerSizes(n int) []byte {
 	return PrivateData{SendSize: n, RecvSize: n}.Append(nil)
 }
 
-func be(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
+func beUint32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
 
 // longArgs are n words that count up from 0.
 func longArgs(n int) func(w *xdr.Writer) {

@@ -12,13 +12,13 @@ import (
 )
 
 func TestInlineCall(t *testing.T) {
-	r := connect(t, startPeer(t, peerSizes(4096), answerAll(42)), nil)
+	r := dialPeer(t, startPeer(t, peerSizes(4096), answerAll(42)), nil)
 	if r.terms.SendInline != 4096 || r.terms.RecvInline != 4096 {
 		t.Errorf("terms %+v", r.terms)
 	}
 	for range 100 {
 		var got uint32
-		if err := r.do(timeout(t, patience), ping(&got)); err != nil || got != 42 {
+		if err := r.do(within(t, patience), pingCall(&got)); err != nil || got != 42 {
 			t.Fatalf("got %d, %v", got, err)
 		}
 	}
@@ -29,11 +29,11 @@ func TestInlineCall(t *testing.T) {
 }
 
 func TestThresholdsWithoutPrivateData(t *testing.T) {
-	r := connect(t, startPeer(t, nil, answerAll(1)), func(c *DialerConfig) { c.InlineSend = 8192 })
+	r := dialPeer(t, startPeer(t, nil, answerAll(1)), func(c *DialerConfig) { c.InlineSend = 8192 })
 	if r.terms.SendInline != 1024 || r.terms.RecvInline != 1024 {
 		t.Errorf("terms %+v", r.terms)
 	}
-	if err := r.do(timeout(t, patience), ping(nil)); err != nil {
+	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
 		t.Error(err)
 	}
 }
@@ -87,8 +87,8 @@ func testWrites(t *testing.T, inline int, noDDP bool) {
 			}
 		}
 	})
-	r := connect(t, addr, func(c *DialerConfig) { c.InlineSend, c.InlineRecv, c.NoDDP = inline, inline, noDDP })
-	data := pattern(1 << 20)
+	r := dialPeer(t, addr, func(c *DialerConfig) { c.InlineSend, c.InlineRecv, c.NoDDP = inline, inline, noDDP })
+	data := testPattern(1 << 20)
 	copy(r.arena.Bytes(), data)
 	for _, n := range []int{0, 1, 4, 900, 1100, inline - 200, inline - 90, inline, inline + 3, 8192, 100001, 1 << 20} {
 		for _, split := range []int{1, 3, 20} {
@@ -103,13 +103,13 @@ func testWrites(t *testing.T, inline int, noDDP bool) {
 				v = append(v, seg)
 				want = append(want, seg.Bytes()...)
 			}
-			if err := r.do(timeout(t, patience), writeCall(v)); err != nil {
+			if err := r.do(within(t, patience), writeCall(v)); err != nil {
 				t.Fatalf("%d bytes in %d pieces: %v", n, split, err)
 			}
 			whole := <-calls
 			tail := whole[40:]
-			if be(tail) != 0xaaaa || be(tail[4:]) != uint32(n) || !bytes.Equal(tail[8:8+n], want) ||
-				len(tail) != 8+n+(-n&3)+4 || be(tail[len(tail)-4:]) != 0xbbbb {
+			if beUint32(tail) != 0xaaaa || beUint32(tail[4:]) != uint32(n) || !bytes.Equal(tail[8:8+n], want) ||
+				len(tail) != 8+n+(-n&3)+4 || beUint32(tail[len(tail)-4:]) != 0xbbbb {
 				t.Fatalf("%d bytes in %d pieces arrived damaged", n, split)
 			}
 		}
@@ -133,7 +133,7 @@ func TestReads(t *testing.T) {
 }
 
 func testReads(t *testing.T, noDDP, padding bool) {
-	data := pattern(1 << 20)
+	data := testPattern(1 << 20)
 	want := make(chan int, 1)
 	addr := startPeer(t, peerSizes(4096), func(p *peer) error {
 		for {
@@ -156,21 +156,21 @@ func testReads(t *testing.T, noDDP, padding bool) {
 					return err
 				}
 				l.Write = []Chunk{back}
-				reply = append(q.header(Msg, 32, l), accepted(q.XID, uint32(n))...)
+				reply = append(q.header(Msg, 32, l), rpcAccepted(q.XID, uint32(n))...)
 			case q.Lists.Reply != nil:
-				if l.Reply, err = p.write(q.Lists.Reply, append(accepted(q.XID, uint32(n)), full...)); err != nil {
+				if l.Reply, err = p.write(q.Lists.Reply, append(rpcAccepted(q.XID, uint32(n)), full...)); err != nil {
 					return err
 				}
 				reply = q.header(NoMsg, 32, l)
 			default:
-				reply = append(q.header(Msg, 32, l), append(accepted(q.XID, uint32(n)), full...)...)
+				reply = append(q.header(Msg, 32, l), append(rpcAccepted(q.XID, uint32(n)), full...)...)
 			}
 			if err := p.send(reply); err != nil {
 				return err
 			}
 		}
 	})
-	r := connect(t, addr, func(c *DialerConfig) { c.NoDDP = noDDP })
+	r := dialPeer(t, addr, func(c *DialerConfig) { c.NoDDP = noDDP })
 	for _, room := range []int{4, 100, 3000, 4093, 8192, 100003, 1 << 20} {
 		for _, n := range []int{room, room - 1, room / 2, 1, 0} {
 			for _, split := range []int{1, 2} {
@@ -181,7 +181,7 @@ func testReads(t *testing.T, noDDP, padding bool) {
 				}
 				want <- n
 				got := -1
-				if err := r.do(timeout(t, patience), readCall(v, &got)); err != nil || got != n {
+				if err := r.do(within(t, patience), readCall(v, &got)); err != nil || got != n {
 					t.Fatalf("%d bytes into %d in %d pieces: got %d, %v", n, room, split, got, err)
 				}
 				b := make([]byte, n)
@@ -227,10 +227,10 @@ func testLongBothWays(t *testing.T, inline bool) {
 			if inline {
 				back := append(Chunk{}, q.Lists.Reply...)
 				back[0].Length = 0
-				err = p.send(append(q.header(Msg, 1, Lists{Reply: back}), accepted(q.XID, be(whole[len(whole)-4:]))...))
+				err = p.send(append(q.header(Msg, 1, Lists{Reply: back}), rpcAccepted(q.XID, beUint32(whole[len(whole)-4:]))...))
 			} else {
 				var back Chunk
-				if back, err = p.write(q.Lists.Reply, accepted(q.XID, be(whole[len(whole)-4:]))); err == nil {
+				if back, err = p.write(q.Lists.Reply, rpcAccepted(q.XID, beUint32(whole[len(whole)-4:]))); err == nil {
 					err = p.send(q.header(NoMsg, 1, Lists{Reply: back}))
 				}
 			}
@@ -239,13 +239,13 @@ func testLongBothWays(t *testing.T, inline bool) {
 			}
 		}
 	})
-	r := connect(t, addr, nil)
+	r := dialPeer(t, addr, nil)
 	var got uint32
-	c := ping(&got)
+	c := pingCall(&got)
 	c.ReplyMax = 30000
 	c.Args = longArgs(3000)
 	for range 3 {
-		if err := r.do(timeout(t, patience), c); err != nil || got != 2999 {
+		if err := r.do(within(t, patience), c); err != nil || got != 2999 {
 			t.Fatalf("got %d, %v", got, err)
 		}
 	}
@@ -255,42 +255,42 @@ func testLongBothWays(t *testing.T, inline bool) {
 }
 
 func TestTooLargeIsNotSent(t *testing.T) {
-	r := connect(t, startPeer(t, peerSizes(1024), answerAll(1)), func(c *DialerConfig) { c.MaxPayload, c.LongBytes = 4096, 64<<10 })
-	wantFate(t, r.do(timeout(t, patience), writeCall(mem.Vec{r.arena.Seg(0, 4097)})), transport.NotSent, nil)
+	r := dialPeer(t, startPeer(t, peerSizes(1024), answerAll(1)), func(c *DialerConfig) { c.MaxPayload, c.LongBytes = 4096, 64<<10 })
+	wantFate(t, r.do(within(t, patience), writeCall(mem.Vec{r.arena.Seg(0, 4097)})), transport.NotSent, nil)
 	n := 0
-	wantFate(t, r.do(timeout(t, patience), readCall(mem.Vec{r.arena.Seg(0, 4097)}, &n)), transport.NotSent, nil)
-	c := ping(nil)
+	wantFate(t, r.do(within(t, patience), readCall(mem.Vec{r.arena.Seg(0, 4097)}, &n)), transport.NotSent, nil)
+	c := pingCall(nil)
 	c.ReplyMax = 1 << 20
 	var long *tooLongError
-	if err := r.do(timeout(t, patience), c); !errors.As(err, &long) {
+	if err := r.do(within(t, patience), c); !errors.As(err, &long) {
 		t.Errorf("got %v", err)
 	}
-	c = ping(nil)
+	c = pingCall(nil)
 	c.Args = longArgs(20000)
-	if err := r.do(timeout(t, patience), c); !errors.As(err, &long) {
+	if err := r.do(within(t, patience), c); !errors.As(err, &long) {
 		t.Errorf("got %v", err)
 	}
-	if err := r.do(timeout(t, patience), ping(nil)); err != nil {
+	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestUnregisteredPayloadIsNotSent(t *testing.T) {
-	r := connect(t, startPeer(t, peerSizes(1024), answerAll(1)), nil)
+	r := dialPeer(t, startPeer(t, peerSizes(1024), answerAll(1)), nil)
 	a, err := mem.NewArena(8192)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
 	for _, v := range []mem.Vec{{a.Seg(0, 8192)}, {a.Seg(0, 900)}, {r.arena.Seg(0, 4096), a.Seg(0, 4096)}} {
-		err := r.do(timeout(t, patience), writeCall(v))
+		err := r.do(within(t, patience), writeCall(v))
 		if v.Len() > copyInline {
 			wantFate(t, err, transport.NotSent, nil)
 		} else if err != nil {
 			t.Error(err)
 		}
 	}
-	if err := r.do(timeout(t, patience), ping(nil)); err != nil {
+	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
 		t.Error(err)
 	}
 }
@@ -316,23 +316,23 @@ func TestXIDInUseIsNotSent(t *testing.T) {
 		}
 		return answerAll(1)(p)
 	})
-	r := connect(t, addr, nil)
-	if err := r.do(timeout(t, patience), ping(nil)); err != nil { // opens the window for more
+	r := dialPeer(t, addr, nil)
+	if err := r.do(within(t, patience), pingCall(nil)); err != nil { // opens the window for more
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { done <- r.Exchange(ctx, 77, ping(nil)) }()
+	go func() { done <- r.Exchange(ctx, 77, pingCall(nil)) }()
 	<-arrived
-	wantFate(t, r.Exchange(timeout(t, patience), 77, ping(nil)), transport.NotSent, errBusyXID)
+	wantFate(t, r.Exchange(within(t, patience), 77, pingCall(nil)), transport.NotSent, errBusyXID)
 	cancel()
 	wantFate(t, <-done, transport.Unknown, context.Canceled)
-	wantFate(t, r.Exchange(timeout(t, patience), 77, ping(nil)), transport.NotSent, errBusyXID)
+	wantFate(t, r.Exchange(within(t, patience), 77, pingCall(nil)), transport.NotSent, errBusyXID)
 	close(release)
-	if err := r.do(timeout(t, patience), ping(nil)); err != nil {
+	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Exchange(timeout(t, patience), 77, ping(nil)); err != nil {
+	if err := r.Exchange(within(t, patience), 77, pingCall(nil)); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-func testPool(t *testing.T, n int) *longPool {
+func testLongPool(t *testing.T, n int) *longPool {
 	t.Helper()
 	a, err := mem.NewArena(n)
 	if err != nil {
@@ -25,19 +25,19 @@ func testPool(t *testing.T, n int) *longPool {
 	return newLongPool(a)
 }
 
-func mustLease(t *testing.T, p *longPool, n int) mem.Seg {
+func mustLeaseLong(t *testing.T, p *longPool, n int) mem.Seg {
 	t.Helper()
-	s, err := p.lease(timeout(t, patience), nil, n)
+	s, err := p.lease(within(t, patience), nil, n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// waitFor returns when cond, which a running goroutine is about to make true, is.
-func waitFor(t *testing.T, mu *sync.Mutex, cond func() bool) {
+// untilTrue returns when cond, which a running goroutine is about to make true, is.
+func untilTrue(t *testing.T, mu *sync.Mutex, cond func() bool) {
 	t.Helper()
-	for ctx := timeout(t, patience); ctx.Err() == nil; {
+	for ctx := within(t, patience); ctx.Err() == nil; {
 		mu.Lock()
 		ok := cond()
 		mu.Unlock()
@@ -50,10 +50,10 @@ func waitFor(t *testing.T, mu *sync.Mutex, cond func() bool) {
 }
 
 func TestLongPoolFillsAndMerges(t *testing.T) {
-	p := testPool(t, 8*longUnit)
+	p := testLongPool(t, 8*longUnit)
 	var segs []mem.Seg
 	for range 8 {
-		segs = append(segs, mustLease(t, p, longUnit-1))
+		segs = append(segs, mustLeaseLong(t, p, longUnit-1))
 	}
 	if len(p.free) != 0 {
 		t.Fatalf("free: %v", p.free)
@@ -68,7 +68,7 @@ func TestLongPoolFillsAndMerges(t *testing.T) {
 	if _, err := p.lease(context.Background(), nil, 8*longUnit+1); !errors.As(err, &long) {
 		t.Errorf("got %v", err)
 	}
-	s := mustLease(t, p, 1)
+	s := mustLeaseLong(t, p, 1)
 	p.release(s)
 	defer func() {
 		if recover() == nil {
@@ -81,20 +81,20 @@ func TestLongPoolFillsAndMerges(t *testing.T) {
 // TestLongPoolIsFair has a large request wait, and a small one behind it that
 // would fit: it must not overtake, until the large one gives up.
 func TestLongPoolIsFair(t *testing.T) {
-	p := testPool(t, 4*longUnit)
-	held := mustLease(t, p, 2*longUnit)
+	p := testLongPool(t, 4*longUnit)
+	held := mustLeaseLong(t, p, 2*longUnit)
 	ctx, cancel := context.WithCancel(context.Background())
 	large, small := make(chan error, 1), make(chan mem.Seg, 1)
 	go func() {
 		_, err := p.lease(ctx, nil, 3*longUnit)
 		large <- err
 	}()
-	waitFor(t, &p.mu, func() bool { return len(p.waiters) == 1 })
+	untilTrue(t, &p.mu, func() bool { return len(p.waiters) == 1 })
 	go func() {
 		s, _ := p.lease(context.Background(), nil, 1)
 		small <- s
 	}()
-	waitFor(t, &p.mu, func() bool { return len(p.waiters) == 2 })
+	untilTrue(t, &p.mu, func() bool { return len(p.waiters) == 2 })
 	cancel()
 	if err := <-large; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
@@ -102,13 +102,13 @@ func TestLongPoolIsFair(t *testing.T) {
 	p.release(<-small)
 	p.release(held)
 
-	held = mustLease(t, p, 4*longUnit)
+	held = mustLeaseLong(t, p, 4*longUnit)
 	dead := make(chan struct{})
 	go func() {
 		_, err := p.lease(context.Background(), dead, 1)
 		large <- err
 	}()
-	waitFor(t, &p.mu, func() bool { return len(p.waiters) == 1 })
+	untilTrue(t, &p.mu, func() bool { return len(p.waiters) == 1 })
 	close(dead)
 	if err := <-large; !errors.Is(err, errLinkDead) {
 		t.Errorf("got %v", err)
@@ -121,7 +121,7 @@ func TestLongPoolIsFair(t *testing.T) {
 
 // TestLongPoolNeverLendsTwice has many goroutines mark what they hold.
 func TestLongPoolNeverLendsTwice(t *testing.T) {
-	p := testPool(t, 16*longUnit)
+	p := testLongPool(t, 16*longUnit)
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {
@@ -175,7 +175,7 @@ func TestCreditsAreFirstComeFirstServed(t *testing.T) {
 			}
 			order <- i
 		}()
-		waitFor(t, &c.mu, func() bool { return len(c.waiters) == i+1 })
+		untilTrue(t, &c.mu, func() bool { return len(c.waiters) == i+1 })
 	}
 	cancel()
 	if got := <-order; got != 1 {
