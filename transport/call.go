@@ -86,6 +86,10 @@ const (
 	ProcUnavail  AcceptStat = 3
 	GarbageArgs  AcceptStat = 4
 	SystemErr    AcceptStat = 5
+
+	// NoReply stands for no reply at all, as when the server had gone down
+	// before it could answer: the transport ends the connection.
+	NoReply AcceptStat = 1<<32 - 1
 )
 
 // Request is a call received by a server. Everything in it is borrowed until

@@ -26,6 +26,9 @@ func Serve(ctx context.Context, h transport.Handler, q *transport.Request) (ok b
 	start := len(w.Bytes())
 	appendAccepted(w, q.XID, transport.Success)
 	stat := h.Serve(ctx, q)
+	if stat == transport.NoReply {
+		return false
+	}
 	if stat == transport.Success && q.Args.Err() != nil {
 		stat = transport.GarbageArgs
 	}

@@ -33,6 +33,9 @@ type Lists struct {
 	// Reply is nil when there is no reply chunk, and not nil but empty when
 	// there is one of no segments.
 	Reply Chunk
+
+	// store backs the chunks of a parsed header, to be used again.
+	store []Segment
 }
 
 // Bounds of what is taken from a peer. They are above what any known peer

@@ -120,11 +120,12 @@ func (s *Segment) append(w *xdr.Writer) {
 
 // ParseHeader decodes the header at the start of b into h, whose lists it
 // reuses, and returns the header's length. What follows it in b is the RPC
-// message of Msg. Errors are *HeaderError.
+// message of Msg. Errors are *HeaderError; h then holds the fixed fields if
+// there were any, and no lists to be relied on.
 func ParseHeader(b []byte, h *Header) (int, error) {
 	var r xdr.Reader
 	r.Reset(b, nil, nil)
-	*h = Header{Lists: Lists{Read: h.Lists.Read[:0], Write: h.Lists.Write[:0]}}
+	*h = Header{Lists: Lists{Read: h.Lists.Read[:0], Write: h.Lists.Write[:0], store: h.Lists.store[:0]}}
 	h.XID, h.Version, h.Credits, h.Proc = r.Uint32(), r.Uint32(), r.Uint32(), Proc(r.Uint32())
 	if r.Err() != nil {
 		return 0, &HeaderError{Why: fmt.Sprintf("%d bytes are too few", len(b))}
@@ -155,10 +156,13 @@ func ParseHeader(b []byte, h *Header) (int, error) {
 	}
 	if err := r.Err(); err != nil {
 		answer := ErrChunk
-		if h.Proc == Error || h.Proc == Done {
+		if h.Proc == Error {
 			answer = 0 // an error is never answered with an error
 		}
 		return fail(answer, "%v", err)
+	}
+	if h.Proc == NoMsg && len(h.Lists.Read) == 0 && len(h.Lists.Write) == 0 && h.Lists.Reply == nil {
+		return fail(ErrChunk, "no chunk holds the message") // section 4.5.2
 	}
 	return r.Offset(), nil
 }
@@ -171,6 +175,9 @@ func (l *Lists) parse(r *xdr.Reader) {
 		}
 		s := ReadSegment{Position: r.Uint32()}
 		s.Segment.parse(r)
+		if s.Position%4 != 0 { // section 3.4.5
+			r.Fail("read segment at position %d", s.Position)
+		}
 		l.Read = append(l.Read, s)
 	}
 	for r.Bool() {
@@ -178,20 +185,27 @@ func (l *Lists) parse(r *xdr.Reader) {
 			r.Fail("more than %d write chunks", MaxWriteChunks)
 			return
 		}
-		l.Write = append(l.Write, parseChunk(r))
+		l.Write = append(l.Write, l.parseChunk(r))
 	}
 	if r.Bool() {
-		l.Reply = parseChunk(r)
+		l.Reply = l.parseChunk(r)
 	}
 }
 
-func parseChunk(r *xdr.Reader) Chunk {
-	n := r.Count(min(MaxChunkSegments, r.Remaining()/16))
-	c := make(Chunk, n)
-	for i := range c {
-		c[i].parse(r)
+// parseChunk keeps the segments in l.store. When that has to grow, chunks
+// parsed before keep the memory they have.
+func (l *Lists) parseChunk(r *xdr.Reader) Chunk {
+	n := r.Count(min(MaxChunkSegments, r.Remaining()/segmentLen))
+	start := len(l.store)
+	for range n {
+		var s Segment
+		s.parse(r)
+		l.store = append(l.store, s)
 	}
-	return c
+	if n == 0 {
+		return Chunk{}
+	}
+	return Chunk(l.store[start:len(l.store):len(l.store)])
 }
 
 func (s *Segment) parse(r *xdr.Reader) {

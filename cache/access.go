@@ -1,0 +1,95 @@
+package cache
+
+import (
+	"context"
+	"hash/maphash"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// userKey tells credentials apart: ids, and the groups by a hash with a seed
+// that nobody outside knows.
+type userKey struct {
+	sys      bool
+	uid, gid uint32
+	groups   uint64
+}
+
+func (c *Cache) user(cr *nfsclient.Cred) userKey {
+	k := userKey{sys: cr.Sys, uid: cr.UID, gid: cr.GID}
+	if len(cr.GIDs) > 0 {
+		var h maphash.Hash
+		h.SetSeed(c.seed)
+		var b [4]byte
+		for _, g := range cr.GIDs {
+			b[0], b[1], b[2], b[3] = byte(g), byte(g>>8), byte(g>>16), byte(g>>24)
+			h.Write(b[:])
+		}
+		k.groups = h.Sum64()
+	}
+	return k
+}
+
+// grant is what the server said of a user's rights. It holds as long as the
+// attributes are believed: a change of mode, owner or, from elsewhere, ctime
+// drops it.
+type grant struct{ asked, granted nfsclient.AccessMask }
+
+// maxGrants bounds the users remembered per inode.
+const maxGrants = 64
+
+// granted looks want up; mu is held.
+func (i *Inode) granted(k userKey, want nfsclient.AccessMask, now time.Time) (nfsclient.AccessMask, bool) {
+	g := i.access[k]
+	if g.asked&want != want || !i.fresh(now) {
+		return 0, false
+	}
+	return g.granted & want, true
+}
+
+// grant remembers an answer; mu is held.
+func (i *Inode) grant(k userKey, asked, granted nfsclient.AccessMask) {
+	if i.access == nil || len(i.access) >= maxGrants {
+		i.access = make(map[userKey]grant, 1)
+	}
+	g := i.access[k]
+	i.access[k] = grant{g.asked | asked, g.granted&^asked | granted&asked}
+}
+
+// Access says which rights of want the user has.
+func (c *Cache) Access(ctx context.Context, cr nfsclient.Cred, i *Inode, want nfsclient.AccessMask) (nfsclient.AccessMask, error) {
+	k := c.user(&cr)
+	i.mu.Lock()
+	got, ok := i.granted(k, want, c.cfg.Now())
+	i.mu.Unlock()
+	if ok {
+		return got, nil
+	}
+	got, _, err := c.askAccess(ctx, cr, k, i, want)
+	return got, err
+}
+
+// askAccess asks the server. All rights that go with the type are asked for at
+// once: the answer costs the same. fresh says that attributes came along.
+func (c *Cache) askAccess(ctx context.Context, cr nfsclient.Cred, k userKey, i *Inode, want nfsclient.AccessMask) (got nfsclient.AccessMask, fresh bool, err error) {
+	ask := want | nfsclient.AccessRead | nfsclient.AccessModify | nfsclient.AccessExtend
+	if i.typ == nfsclient.Directory {
+		ask |= nfsclient.AccessLookup | nfsclient.AccessDelete
+	} else {
+		ask |= nfsclient.AccessExecute
+	}
+	st := c.stamp()
+	got, a, err := c.cl.Access(ctx, cr, i.h, ask)
+	if err != nil {
+		i.failed(err)
+		return 0, false, err
+	}
+	i.mu.Lock()
+	defer i.unlock()
+	if a != nil {
+		i.note(st, a)
+	}
+	i.grant(k, ask, got)
+	return got & want, a != nil, nil
+}

@@ -1,0 +1,213 @@
+package cache
+
+import (
+	"context"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// stamp says when a call was sent, in the order of Cache.gen and by the clock.
+type stamp struct {
+	gen uint64
+	at  time.Time
+}
+
+func (c *Cache) stamp() stamp { return stamp{c.gen.Add(1), c.cfg.Now()} }
+
+// fresh says whether cached attributes may be believed; mu is held.
+func (i *Inode) fresh(now time.Time) bool { return i.known && now.Before(i.expires) }
+
+// ttl is for how much longer they may be.
+func (i *Inode) ttl(now time.Time) time.Duration { return max(0, i.expires.Sub(now)) }
+
+// bounds are the least and the longest attribute timeout.
+func (i *Inode) bounds() (least, most time.Duration) {
+	if i.typ == nfsclient.Directory {
+		return i.c.cfg.AcDirMin, i.c.cfg.AcDirMax
+	}
+	return i.c.cfg.AcRegMin, i.c.cfg.AcRegMax
+}
+
+// accept takes over attributes from the reply to a call sent at st, unless
+// newer ones are known; mu is held. When two calls overlapped, ctime decides
+// which reply is newer; where it does not, neither is believed for long.
+func (i *Inode) accept(st stamp, a *nfsclient.Attr) bool {
+	if a.Type != i.typ {
+		i.expires = time.Time{} // a handle does not change its type
+		return false
+	}
+	if i.known && st.gen < i.attrGen && !a.Ctime.After(i.attr.Ctime) {
+		if a.Ctime.Equal(i.attr.Ctime) && stateOf(a) != stateOf(&i.attr) {
+			i.expires = time.Time{}
+		}
+		return false
+	}
+	i.take(st, a)
+	return true
+}
+
+// take makes a the known attributes.
+func (i *Inode) take(st stamp, a *nfsclient.Attr) {
+	least, most := i.bounds()
+	switch {
+	case !i.known || stateOf(a) != stateOf(&i.attr):
+		i.timeout, i.timedFrom = least, st.at
+	case st.at.Sub(i.timedFrom) >= i.timeout:
+		i.timeout, i.timedFrom = min(2*i.timeout, most), st.at
+	}
+	if i.known && (a.Mode != i.attr.Mode || a.UID != i.attr.UID || a.GID != i.attr.GID) {
+		i.access = nil
+	}
+	i.attr, i.known = *a, true
+	i.attrGen = i.c.gen.Add(1)
+	i.expires = st.at.Add(i.timeout)
+}
+
+// note handles attributes from a call that changes nothing; mu is held.
+func (i *Inode) note(st stamp, a *nfsclient.Attr) {
+	first := !i.known
+	if !i.accept(st, a) {
+		return
+	}
+	s := stateOf(a)
+	switch {
+	case first:
+		i.valid.now = s
+	case s == i.valid.now:
+		i.relinked = i.relinked && i.mutating > 0
+	case i.mutating > 0 || st.gen < i.mutGen:
+		// The server may have been seen between two of our own changes.
+		i.expires = time.Time{}
+	case i.relinked && s.size == i.valid.now.size && s.mtime == i.valid.now.mtime:
+		i.relinked = false
+		i.valid.now = s
+	default:
+		i.foreign(s)
+	}
+}
+
+// foreign drops what someone else's change made doubtful; mu is held.
+func (i *Inode) foreign(s state) {
+	i.valid = validity{now: s}
+	i.relinked = false
+	i.access = nil
+	i.detachSpans(0, maxOffset)
+	i.forgetNames(true)
+	if i.typ == nfsclient.Regular {
+		i.stale = true
+		i.tell = true
+	}
+}
+
+// begin announces a change of ours; finish must follow. mu is not held.
+func (i *Inode) begin() stamp {
+	i.mu.Lock()
+	i.mutating++
+	i.mu.Unlock()
+	return i.c.stamp()
+}
+
+// finish ends a change of ours that returned w; mu is held. With assume, a
+// change without attributes from before it is taken to be the only one.
+func (i *Inode) finish(st stamp, w *nfsclient.Wcc, assume bool) {
+	i.mutating--
+	i.mutGen = i.c.gen.Add(1)
+	if w.After == nil {
+		i.expires = time.Time{}
+	} else {
+		i.took(st, w, assume)
+	}
+	if i.mutating > 0 || !i.known {
+		return
+	}
+	broken := i.valid.settle()
+	s := stateOf(&i.attr)
+	switch {
+	case s == i.valid.now && !broken:
+	case broken || s.ctime > i.valid.now.ctime:
+		i.foreign(s)
+	default:
+		i.expires = time.Time{}
+	}
+}
+
+func (i *Inode) took(st stamp, w *nfsclient.Wcc, assume bool) {
+	post := stateOf(w.After)
+	if !i.known {
+		i.take(st, w.After)
+		i.valid.now = post
+		return
+	}
+	old := stateOf(&i.attr)
+	switch {
+	case w.Before != nil:
+		pre := stateBefore(w.Before)
+		i.valid.own(pre, post)
+		if pre == old && w.After.Type == i.typ {
+			i.take(st, w.After) // the direct successor, whatever the clocks say
+			return
+		}
+	case assume && post.ctime >= old.ctime:
+		i.valid.own(i.valid.now, post)
+	}
+	i.accept(st, w.After)
+}
+
+// outward is what the user sees: with data not yet written; mu is held.
+func (i *Inode) outward() nfsclient.Attr {
+	a := i.attr
+	if i.typ == nfsclient.Regular && !i.wb.empty() {
+		a.Size = max(a.Size, uint64(i.wb.end()))
+		if i.wb.unsent() && i.wb.last.After(a.Mtime) {
+			a.Mtime, a.Ctime = i.wb.last, i.wb.last
+		}
+	}
+	if i.silly != nil && a.Nlink > 0 {
+		a.Nlink-- // the name that only we know does not count
+	}
+	return a
+}
+
+// GetAttr is i's attributes and for how long they may be kept. Size and times
+// include what was written here and has not reached the server.
+func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.Attr, time.Duration, error) {
+	now := c.cfg.Now()
+	i.mu.Lock()
+	if i.fresh(now) {
+		a, ttl := i.outward(), i.ttl(now)
+		i.mu.Unlock()
+		return a, ttl, nil
+	}
+	i.mu.Unlock()
+	if err := c.revalidate(ctx, cr, i); err != nil {
+		return nfsclient.Attr{}, 0, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.outward(), i.ttl(c.cfg.Now()), nil
+}
+
+// revalidate asks the server for i's attributes.
+func (c *Cache) revalidate(ctx context.Context, cr nfsclient.Cred, i *Inode) error {
+	st := c.stamp()
+	a, err := c.cl.GetAttr(ctx, cr, i.h)
+	if err != nil {
+		i.failed(err)
+		return err
+	}
+	i.mu.Lock()
+	i.note(st, &a)
+	i.unlock()
+	return nil
+}
+
+// failed looks at an error about i: a stale handle's attributes must not be
+// believed any more. mu is not held.
+func (i *Inode) failed(err error) {
+	if s, ok := nfsclient.StatusOf(err); ok && (s == nfsclient.ErrStale || s == nfsclient.ErrBadHandle) {
+		i.mu.Lock()
+		i.expires = time.Time{}
+		i.mu.Unlock()
+	}
+}

@@ -1,0 +1,184 @@
+package cache
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmafs/rdmafs/cache/bufpool"
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// Cache is one mount's cache. It borrows client and pool until Close.
+type Cache struct {
+	cl   nfsclient.Client
+	pool *bufpool.Pool
+	cfg  Config
+	root *Inode
+	fsid uint64 // of root
+	seed maphash.Seed
+
+	// gen orders what happens here: replies by when their calls were sent,
+	// attributes by when they were taken over.
+	gen atomic.Uint64
+
+	// life bounds the calls of background goroutines; Close ends it.
+	life context.Context
+	end  context.CancelFunc
+	wg   sync.WaitGroup
+	kick chan struct{} // wakes the flusher, which then sends all it can
+
+	// staged is the bytes in buffers that hold unwritten or uncommitted data;
+	// waiting counts the writers that wait for it to fall.
+	staged  atomic.Int64
+	waiting atomic.Int64
+	opens   atomic.Int64 // open files
+	noPlus  atomic.Bool  // the server has no READDIRPLUS
+
+	mu      sync.Mutex
+	ended   bool // no goroutine may be started any more
+	inodes  map[nfsclient.Handle]*Inode
+	inos    map[uint64]*Inode
+	opened  map[*Inode]struct{} // with open files, which pin them
+	dirty   map[*Inode]struct{} // with staged data; each is pinned
+	lost    map[*Inode]error    // write errors that no open file was told of
+	stalled []*Inode            // want to send but found all writers busy; pinned
+	writers int                 // background WRITEs under way
+	names   list.List           // of *dentry, oldest first
+	sillies map[*Inode]*silly
+	sillyNo uint32
+	roomy   chan struct{} // closed and replaced when staged falls
+	notices []notice
+	noticed chan struct{} // capacity 1: there are notices
+}
+
+// maxWriters bounds the background WRITEs of all files.
+const maxWriters = 32
+
+// New makes the cache of the export that cl has mounted.
+func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	info := cl.Info()
+	cut := func(n, most int) int {
+		if most > 0 {
+			n = min(n, most)
+		}
+		return min(n, bufpool.MaxSize)
+	}
+	cfg.RSize, cfg.WSize = cut(cfg.RSize, info.ReadMax), cut(cfg.WSize, info.WriteMax)
+	if half := pool.Limit() / 2; cfg.MaxDirty == 0 || cfg.MaxDirty > half {
+		cfg.MaxDirty = half
+	}
+	if cfg.WriteDelay == 0 {
+		cfg.WriteDelay = 3 * time.Second
+	}
+	if cfg.NoAC {
+		cfg.AcRegMin, cfg.AcRegMax, cfg.AcDirMin, cfg.AcDirMax = 0, 0, 0, 0
+		cfg.ReadAhead = 0
+	}
+	if cfg.Logf == nil {
+		cfg.Logf = func(string, ...any) {}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	c := &Cache{
+		cl: cl, pool: pool, cfg: cfg, seed: maphash.MakeSeed(),
+		kick: make(chan struct{}, 1), roomy: make(chan struct{}), noticed: make(chan struct{}, 1),
+		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
+		dirty: map[*Inode]struct{}{}, lost: map[*Inode]error{}, sillies: map[*Inode]*silly{},
+	}
+	c.life, c.end = context.WithCancel(context.Background())
+	st := c.stamp()
+	h, a := cl.Root()
+	if a.Type != nfsclient.Directory {
+		return nil, fmt.Errorf("cache: the export's root is no directory: %w", ErrServer)
+	}
+	c.fsid = a.FSID
+	c.root = c.intern(h, &a)
+	c.root.mu.Lock()
+	c.root.note(st, &a)
+	c.root.unlock()
+	pool.SetPressure(c.underPressure)
+	c.spawn(func() { c.runFlusher(c.life) })
+	if cfg.Kernel != nil {
+		c.spawn(func() { c.runNotices(c.life) })
+	}
+	return c, nil
+}
+
+// Root is the export's root; the cache keeps it until Close.
+func (c *Cache) Root() *Inode { return c.root }
+
+// spawn starts f on a goroutine that Close joins, unless Close is past that.
+func (c *Cache) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return false
+	}
+	c.wg.Go(f)
+	return true
+}
+
+// Close writes and commits everything, removes files that were kept only for
+// being open, and joins all background work. Once ctx ends it gives up on
+// calls under way. The error says whether data was lost that no Flush or Fsync
+// has reported. No other method may be called during or after Close, except
+// Forget and Release.
+func (c *Cache) Close(ctx context.Context) error {
+	var errs []error
+	for _, i := range c.dirtyInodes() {
+		if err := i.sync(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("cache: flush of inode %d: %w", i.ino, err))
+		}
+		i.unpin()
+	}
+	c.removeSillies(ctx)
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.end()
+	c.wg.Wait()
+	c.pool.SetPressure(nil)
+	c.dropStaged()
+	for _, i := range c.dirtyInodes() {
+		i.mu.Lock()
+		if n := i.wb.abandon(i); n > 0 {
+			errs = append(errs, fmt.Errorf("cache: %d bytes of inode %d not written: %w", n, i.ino, ErrClosed))
+		}
+		i.unlock()
+		i.unpin()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, err := range c.lost {
+		errs = append(errs, fmt.Errorf("cache: data of inode %d lost: %w", i.ino, err))
+	}
+	clear(c.lost)
+	return errors.Join(errs...)
+}
+
+// dirtyInodes are the inodes with staged data, each pinned for the caller.
+func (c *Cache) dirtyInodes() []*Inode {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*Inode, 0, len(c.dirty))
+	for i := range c.dirty {
+		i.refs.Add(1)
+		all = append(all, i)
+	}
+	return all
+}
+
+// StatFS is the state of the file system that i is in; it is not cached.
+func (c *Cache) StatFS(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.StatFS, error) {
+	return c.cl.StatFS(ctx, cr, i.h)
+}

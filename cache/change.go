@@ -1,0 +1,242 @@
+package cache
+
+import (
+	"context"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// made takes over what a creating call in dir returned.
+func (c *Cache) made(st stamp, cr nfsclient.Cred, dir *Inode, name string, m nfsclient.Made, err error) (Entry, error) {
+	if err != nil {
+		c.changed(st, dir, m.Dir, name, nil, false)
+		dir.failed(err)
+		return Entry{}, err
+	}
+	child := c.intern(m.Handle, &m.Attr)
+	child.mu.Lock()
+	child.note(st, &m.Attr)
+	child.unlock()
+	ttl := c.changed(st, dir, m.Dir, name, child, true)
+	return c.entry(child, ttl), nil
+}
+
+// changed ends a change in dir, after which name stands for child (nil: for
+// nothing), or for something unknown if known is not set.
+func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, child *Inode, known bool) (ttl time.Duration) {
+	dir.mu.Lock()
+	dir.finish(st, &w, false)
+	switch {
+	case !known:
+		dir.dropName(name)
+	default:
+		dir.setName(name, child).shown = true
+		ttl = dir.ttl(c.cfg.Now())
+	}
+	dir.unlock()
+	c.trimNames()
+	return ttl
+}
+
+// Create makes a regular file and opens it. With exclusive it fails when the
+// name exists. A size in s is ignored: mode.Truncate says that.
+func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, s nfsclient.SetAttr, exclusive bool, mode OpenMode) (Entry, *File, error) {
+	s.Size = nil
+	st := dir.begin()
+	m, err := c.cl.Create(ctx, cr, dir.h, name, s, exclusive)
+	e, err := c.made(st, cr, dir, name, m, err)
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	if e.Inode.typ != nfsclient.Regular {
+		c.Forget(e.Inode, 1)
+		return Entry{}, nil, localError("CREATE", nfsclient.ErrExist)
+	}
+	if mode.Truncate && e.Attr.Size > 0 {
+		var none uint64
+		if e.Attr, e.AttrTTL, err = c.SetAttr(ctx, cr, e.Inode, nfsclient.SetAttr{Size: &none}); err != nil {
+			c.Forget(e.Inode, 1)
+			return Entry{}, nil, err
+		}
+	}
+	return e, c.newFile(cr, e.Inode, mode), nil
+}
+
+// Mkdir makes a directory.
+func (c *Cache) Mkdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, s nfsclient.SetAttr) (Entry, error) {
+	st := dir.begin()
+	m, err := c.cl.Mkdir(ctx, cr, dir.h, name, s)
+	return c.made(st, cr, dir, name, m, err)
+}
+
+// Symlink makes a symbolic link to target.
+func (c *Cache) Symlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name, target string, s nfsclient.SetAttr) (Entry, error) {
+	st := dir.begin()
+	m, err := c.cl.Symlink(ctx, cr, dir.h, name, target, s)
+	return c.made(st, cr, dir, name, m, err)
+}
+
+// Mknod makes a device, socket or FIFO. A regular file is one that Create
+// makes and closes.
+func (c *Cache) Mknod(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, kind nfsclient.FileType, dev nfsclient.Device, s nfsclient.SetAttr) (Entry, error) {
+	st := dir.begin()
+	var m nfsclient.Made
+	var err error
+	if kind == nfsclient.Regular {
+		s.Size = nil
+		m, err = c.cl.Create(ctx, cr, dir.h, name, s, true)
+	} else {
+		m, err = c.cl.Mknod(ctx, cr, dir.h, name, kind, dev, s)
+	}
+	return c.made(st, cr, dir, name, m, err)
+}
+
+// Link makes name in dir another name of i.
+func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name string) (Entry, error) {
+	st := dir.begin()
+	a, w, err := c.cl.Link(ctx, cr, i.h, dir.h, name)
+	if err != nil {
+		c.changed(st, dir, w, name, nil, false)
+		i.failed(err)
+		return Entry{}, err
+	}
+	i.relink()
+	if a != nil {
+		i.mu.Lock()
+		i.note(st, a)
+		i.unlock()
+	}
+	i.refs.Add(1)
+	ttl := c.changed(st, dir, w, name, i, true)
+	if a == nil {
+		if err := c.revalidate(ctx, cr, i); err != nil {
+			i.unpin()
+			return Entry{}, err
+		}
+	}
+	return c.entry(i, ttl), nil
+}
+
+// relink says that a change of a name of i has changed its link count and
+// ctime, but not its content.
+func (i *Inode) relink() {
+	i.mu.Lock()
+	i.relinked = true
+	i.expires = time.Time{}
+	i.mu.Unlock()
+}
+
+// Unlink removes a name that is no directory's. A file that is open here gets
+// another name and goes when it is closed.
+func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) error {
+	child, err := c.target(ctx, cr, dir, name)
+	if err != nil {
+		return err
+	}
+	if child != nil {
+		defer child.unpin()
+		switch busy, hidden := child.inUse(dir, name); {
+		case hidden:
+			return ErrBusy
+		case busy:
+			return c.hide(ctx, cr, dir, name, child)
+		}
+	}
+	st := dir.begin()
+	w, err := c.cl.Remove(ctx, cr, dir.h, name)
+	c.changed(st, dir, w, name, nil, err == nil)
+	if err != nil {
+		dir.failed(err)
+	} else if child != nil {
+		child.relink()
+	}
+	return err
+}
+
+// Rmdir removes an empty directory. One that holds a file that was removed
+// while open is not empty for the server, as with any NFS client: ENOTEMPTY.
+func (c *Cache) Rmdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) error {
+	st := dir.begin()
+	w, err := c.cl.Rmdir(ctx, cr, dir.h, name)
+	c.changed(st, dir, w, name, nil, err == nil)
+	if err != nil {
+		dir.failed(err)
+	}
+	return err
+}
+
+// Rename gives a file another name, which it takes from a file that has it.
+// If that file is open here, it goes when it is closed.
+func (c *Cache) Rename(ctx context.Context, cr nfsclient.Cred, from *Inode, fromName string, to *Inode, toName string) error {
+	moved := from.cachedName(fromName)
+	if moved != nil {
+		defer moved.unpin()
+	}
+	victim, err := c.target(ctx, cr, to, toName)
+	if err != nil {
+		return err
+	}
+	var hidden *silly
+	if victim != nil {
+		defer victim.unpin()
+		busy, isSilly := victim.inUse(to, toName)
+		switch {
+		case isSilly:
+			return ErrBusy
+		case busy && victim != moved:
+			if err := c.hide(ctx, cr, to, toName, victim); err != nil {
+				return err
+			}
+			victim.mu.Lock()
+			hidden = victim.silly
+			victim.mu.Unlock()
+		}
+	}
+	st := from.begin()
+	if to != from {
+		to.begin()
+	}
+	fromDir, toDir, err := c.cl.Rename(ctx, cr, from.h, fromName, to.h, toName)
+	if err != nil {
+		c.changed(st, from, fromDir, fromName, nil, false)
+		if to != from {
+			c.changed(st, to, toDir, toName, nil, false)
+		}
+		from.failed(err)
+		to.failed(err)
+		if hidden != nil {
+			c.unhide(ctx, cr, victim, hidden, toName)
+		}
+		return err
+	}
+	if to == from {
+		if toDir.Before == nil {
+			toDir.Before = fromDir.Before
+		}
+		from.mu.Lock()
+		from.dropName(fromName)
+		from.unlock()
+	} else {
+		c.changed(st, from, fromDir, fromName, nil, moved != victim || moved == nil)
+	}
+	c.changed(st, to, toDir, toName, moved, moved != nil)
+	for _, i := range []*Inode{moved, victim} {
+		if i != nil {
+			i.relink()
+		}
+	}
+	return nil
+}
+
+// cachedName is what name in i is known to stand for, pinned, or nil.
+func (i *Inode) cachedName(name string) *Inode {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	d := i.names[name]
+	if d == nil || d.child == nil {
+		return nil
+	}
+	d.child.refs.Add(1)
+	return d.child
+}

@@ -1,0 +1,162 @@
+package cache
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// sync puts everything written before on stable storage. Errors of writing are
+// recorded for File.report; the error returned is that ctx ended first, and
+// nothing is lost then.
+func (i *Inode) sync(ctx context.Context) error {
+	i.mu.Lock()
+	defer i.unlock()
+	target := i.wb.seq
+	for {
+		if err := i.drainLocked(ctx, target); err != nil {
+			return err
+		}
+		if !i.wb.unstable.before(target) {
+			return nil
+		}
+		if err := i.commitLocked(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// drain sends everything written before, without a COMMIT.
+func (i *Inode) drain(ctx context.Context) error {
+	i.mu.Lock()
+	defer i.unlock()
+	return i.drainLocked(ctx, i.wb.seq)
+}
+
+// drainLocked waits until nothing written up to target is unsent; mu is held,
+// and is released meanwhile.
+func (i *Inode) drainLocked(ctx context.Context, target uint64) error {
+	w := &i.wb
+	for w.dirty.before(target) || w.flight.before(target) {
+		if w.alone() {
+			if err := i.sendAlone(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		w.sendSeq = max(w.sendSeq, target)
+		i.start()
+		if !w.dirty.before(target) && !w.flight.before(target) {
+			return nil
+		}
+		if err := i.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait sleeps until there is news; mu is held, and is released meanwhile.
+func (i *Inode) wait(ctx context.Context) error {
+	wake := i.sleeper()
+	i.unlock()
+	var err error
+	select {
+	case <-wake:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	i.mu.Lock()
+	return err
+}
+
+// before says whether a write up to target is in l.
+func (l layer) before(target uint64) bool {
+	for _, e := range l {
+		if e.seq <= target {
+			return true
+		}
+	}
+	return false
+}
+
+// commitLocked makes unstable data durable: what the server still has, by its
+// verifier, is let go of, and the rest is dirty again. One COMMIT at a time; if
+// another is under way this only waits for it. mu is held, and is released
+// meanwhile.
+func (i *Inode) commitLocked(ctx context.Context) error {
+	w := &i.wb
+	if w.commits {
+		return i.wait(ctx)
+	}
+	if len(w.unstable) == 0 {
+		return nil
+	}
+	w.commits = true
+	w.batch++
+	for _, e := range w.unstable {
+		e.batch = w.batch
+	}
+	cr := w.unstable[0].cr
+	i.unlock()
+	st := i.begin()
+	ver, wcc, err := i.commitCall(ctx, cr)
+	i.mu.Lock()
+	i.finish(st, &wcc, true)
+	again := err != nil && ctx.Err() != nil
+	w.commits = false
+	var rest, lost layer
+	for _, e := range w.unstable {
+		switch {
+		case e.batch != w.batch || again:
+			rest = append(rest, e)
+		case err != nil:
+			lost = append(lost, e)
+		case e.ver == ver:
+			i.dropExtent(e)
+		default:
+			lost = append(lost, e)
+		}
+	}
+	w.unstable = rest
+	if err != nil && !again && len(lost) > 0 {
+		i.fail(err)
+	}
+	for _, e := range lost {
+		if err != nil {
+			i.dropExtent(e)
+		} else {
+			i.redirty(e)
+		}
+	}
+	i.list()
+	i.awaken()
+	i.start()
+	if again {
+		return err
+	}
+	return nil
+}
+
+func (i *Inode) commitCall(ctx context.Context, cr nfsclient.Cred) (nfsclient.Verifier, nfsclient.Wcc, error) {
+	for retry := retryFirst; ; retry = min(2*retry, retryLast) {
+		ver, wcc, err := i.c.cl.Commit(ctx, cr, i.h, 0, 0)
+		if s, ok := nfsclient.StatusOf(err); !ok || s != nfsclient.ErrJukebox {
+			return ver, wcc, err
+		}
+		if err := pause(ctx, retry); err != nil {
+			return ver, wcc, err
+		}
+	}
+}
+
+// runCommit is a COMMIT in the background; Close joins it.
+func (i *Inode) runCommit(ctx context.Context) {
+	i.mu.Lock()
+	if err := i.commitLocked(ctx); err != nil && ctx.Err() == nil {
+		i.c.cfg.Logf("cache: commit of inode %d: %v", i.ino, err)
+	}
+	i.unlock()
+	i.c.relieve()
+	i.unpin()
+}

@@ -1,0 +1,180 @@
+package cache
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// maxOffset bounds offsets in files.
+const maxOffset = int64(1<<63 - 1)
+
+// File is an open file. Its calls to the server carry the opener's
+// credentials.
+type File struct {
+	c    *Cache
+	i    *Inode
+	cr   nfsclient.Cred
+	key  userKey
+	mode OpenMode
+
+	told uint64 // the inode's errors up to here were reported; by i.mu
+
+	mu       sync.Mutex
+	released bool
+	ra       readAhead
+}
+
+// Open opens a file for whoever may use it so, with attributes from the server
+// at this moment. keepCache says that the file is the same as when the
+// kernel's pages were filled.
+func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode OpenMode) (f *File, keepCache bool, err error) {
+	if i.typ != nfsclient.Regular {
+		return nil, false, localError("OPEN", nfsclient.ErrInval)
+	}
+	if mode.Write && c.cfg.ReadOnly {
+		return nil, false, localError("OPEN", nfsclient.ErrReadOnly)
+	}
+	if err := c.mayOpen(ctx, cr, i, mode); err != nil {
+		return nil, false, err
+	}
+	if mode.Truncate {
+		var none uint64
+		if _, _, err := c.SetAttr(ctx, cr, i, nfsclient.SetAttr{Size: &none}); err != nil {
+			return nil, false, err
+		}
+	}
+	i.mu.Lock()
+	keepCache = !i.stale
+	i.stale = false
+	i.mu.Unlock()
+	return c.newFile(cr, i, mode), keepCache, nil
+}
+
+// mayOpen checks the user's rights and refreshes the attributes, with one call:
+// an ACCESS unless the rights are known, else a GETATTR.
+func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode OpenMode) error {
+	var want nfsclient.AccessMask
+	if mode.Write {
+		want |= nfsclient.AccessModify
+	}
+	k := c.user(&cr)
+	i.mu.Lock()
+	got, known := i.granted(k, want|nfsclient.AccessRead|nfsclient.AccessExecute, c.cfg.Now())
+	i.mu.Unlock()
+	if known {
+		if err := c.revalidate(ctx, cr, i); err != nil {
+			return err
+		}
+		// The attributes just seen may have taken the grant back.
+		i.mu.Lock()
+		g := i.access[k]
+		known = g.asked&want == want
+		got = g.granted
+		i.mu.Unlock()
+	}
+	if !known {
+		var fresh bool
+		var err error
+		got, fresh, err = c.askAccess(ctx, cr, k, i, want|nfsclient.AccessRead|nfsclient.AccessExecute)
+		if err != nil {
+			return err
+		}
+		if !fresh {
+			if err := c.revalidate(ctx, cr, i); err != nil {
+				return err
+			}
+		}
+	}
+	// Who may execute a file may have the kernel read it (RFC 1813 section
+	// 3.3.4: servers let such reads pass).
+	if mode.Read && got&(nfsclient.AccessRead|nfsclient.AccessExecute) == 0 || got&want != want {
+		return localError("ACCESS", nfsclient.ErrAccess)
+	}
+	return nil
+}
+
+func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
+	i.refs.Add(1)
+	c.opens.Add(1)
+	i.mu.Lock()
+	if i.opens++; i.opens == 1 {
+		c.mu.Lock()
+		c.opened[i] = struct{}{}
+		c.mu.Unlock()
+	}
+	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, told: i.wb.errors}
+	i.mu.Unlock()
+	return f
+}
+
+// Inode is the file that f is an opening of.
+func (f *File) Inode() *Inode { return f.i }
+
+// Flush is close(2): everything written so far is on stable storage, or the
+// error says what became of it.
+func (f *File) Flush(ctx context.Context) error { return f.Fsync(ctx) }
+
+// Fsync puts everything written so far on stable storage.
+func (f *File) Fsync(ctx context.Context) error {
+	if f.mode.Write {
+		if err := f.i.sync(ctx); err != nil {
+			return err
+		}
+	}
+	return f.report()
+}
+
+// report returns an error of background writing that f was not told of.
+func (f *File) report() error {
+	i := f.i
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if f.told == i.wb.errors {
+		return nil
+	}
+	f.told = i.wb.errors
+	i.c.mu.Lock()
+	delete(i.c.lost, i)
+	i.c.mu.Unlock()
+	return i.wb.err
+}
+
+// Release ends the use of f; data not yet written goes on being written. What
+// was staged for reading goes with the last opening, and so does a file that
+// was removed while open.
+func (f *File) Release() {
+	f.mu.Lock()
+	if f.released {
+		f.mu.Unlock()
+		panic("cache: file released twice")
+	}
+	f.released = true
+	f.mu.Unlock()
+	i, c := f.i, f.c
+	c.opens.Add(-1)
+	i.mu.Lock()
+	i.opens--
+	last := i.opens == 0
+	hidden := last && i.silly != nil
+	if last {
+		c.mu.Lock()
+		delete(c.opened, i)
+		c.mu.Unlock()
+		i.detachSpans(0, maxOffset)
+	}
+	i.unlock()
+	if hidden {
+		i.refs.Add(1)
+		if !c.spawn(func() { i.runSillyRemove(c.life) }) {
+			i.unpin()
+		}
+	}
+	i.unpin()
+}
+
+func (i *Inode) runSillyRemove(ctx context.Context) {
+	i.c.removeSilly(ctx, i)
+	i.unpin()
+}

@@ -1,0 +1,167 @@
+package cache
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// Inode is a file handle that the kernel or the cache knows. There is one per
+// handle.
+type Inode struct {
+	c   *Cache
+	h   nfsclient.Handle
+	ino uint64
+	typ nfsclient.FileType
+
+	// refs counts who needs the inode to be the one for its handle: kernel
+	// lookups, open files, names, staged data, notices. Only Cache.intern
+	// raises it from zero.
+	refs atomic.Int64
+
+	mu sync.Mutex
+	// wake is closed and replaced when a waiter of wb should look again; nil
+	// while nobody waits.
+	wake chan struct{}
+
+	attr      nfsclient.Attr
+	known     bool // attr was set
+	attrGen   uint64
+	expires   time.Time // attr may be believed until then
+	timeout   time.Duration
+	timedFrom time.Time // when timeout was last changed
+
+	valid    validity
+	mutating int    // own changes under way
+	mutGen   uint64 // when the last of them ended
+	relinked bool   // an own link, rename or unlink changed ctime, unseen
+	stale    bool   // the kernel's pages may be older than valid.now
+
+	access map[userKey]grant
+	opens  int
+	silly  *silly
+
+	names map[string]*dentry // directories
+	wb    writeback          // regular files
+	spans []*span            // likewise: reads under way and staged
+
+	// What unlock has still to do once mu is released.
+	dropped []*dentry
+	tell    bool
+}
+
+// Ino is the inode number: the server's file id, or one made from it where
+// two files of different file systems would share it. It stays the same while
+// the inode is known.
+func (i *Inode) Ino() uint64 { return i.ino }
+
+// Handle is the server's name for the file.
+func (i *Inode) Handle() nfsclient.Handle { return i.h }
+
+// Type is the kind of the file.
+func (i *Inode) Type() nfsclient.FileType { return i.typ }
+
+// intern is the inode of h, with a reference for the caller. a need not be
+// current.
+func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := c.inodes[h]; i != nil {
+		i.refs.Add(1)
+		return i
+	}
+	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(a)}
+	i.refs.Store(1)
+	c.inodes[h] = i
+	c.inos[i.ino] = i
+	return i
+}
+
+// number chooses an inode number; c.mu is held. Zero and all ones mean
+// something else to FUSE.
+func (c *Cache) number(a *nfsclient.Attr) uint64 {
+	n := a.FileID
+	if a.FSID != c.fsid {
+		n ^= mix(a.FSID)
+	}
+	for step := uint64(1); ; step++ {
+		if n != 0 && n != ^uint64(0) && c.inos[n] == nil {
+			return n
+		}
+		n = mix(n + step)
+	}
+}
+
+// mix spreads x over all bits, one to one (the finalizer of splitmix64).
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Forget gives back n references that results carried.
+func (c *Cache) Forget(i *Inode, n uint64) { i.drop(int64(n)) }
+
+func (i *Inode) unpin() { i.drop(1) }
+
+// drop gives back references. i.mu is not held if i is a directory.
+func (i *Inode) drop(n int64) {
+	left := i.refs.Add(-n)
+	if left < 0 {
+		panic("cache: reference given back twice")
+	}
+	if left > 0 {
+		return
+	}
+	c := i.c
+	c.mu.Lock()
+	gone := i.refs.Load() == 0 && c.inodes[i.h] == i
+	if gone {
+		delete(c.inodes, i.h)
+		delete(c.inos, i.ino)
+	}
+	c.mu.Unlock()
+	if gone && i.typ == nfsclient.Directory {
+		i.mu.Lock()
+		i.forgetNames(false)
+		i.unlock()
+	}
+}
+
+// unlock releases mu, after which it does what had to wait for that: letting
+// go of names' inodes and telling the kernel.
+func (i *Inode) unlock() {
+	dropped, tell := i.dropped, i.tell
+	i.dropped, i.tell = nil, false
+	if tell {
+		i.refs.Add(1)
+	}
+	i.mu.Unlock()
+	for _, d := range dropped {
+		d.let()
+	}
+	if tell {
+		i.c.tell(notice{ino: i})
+		i.unpin()
+	}
+}
+
+// awaken lets all waiters look again; mu is held.
+func (i *Inode) awaken() {
+	if i.wake != nil {
+		close(i.wake)
+		i.wake = nil
+	}
+}
+
+// sleeper is what a waiter waits for after it has released mu.
+func (i *Inode) sleeper() <-chan struct{} {
+	if i.wake == nil {
+		i.wake = make(chan struct{})
+	}
+	return i.wake
+}

@@ -1,0 +1,231 @@
+package cache
+
+import (
+	"container/list"
+	"context"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// dentry is a cached name: of child, which it pins, or of nothing. It holds as
+// long as the directory's state does. All but elem is fixed or guarded by
+// dir.mu.
+type dentry struct {
+	dir   *Inode
+	name  string
+	child *Inode // nil: there is no such name
+	shown bool   // the kernel was told of it
+
+	elem *list.Element // in Cache.names, guarded by Cache.mu
+}
+
+// maxNames bounds the names of all directories; the oldest go first.
+const maxNames = 1 << 17
+
+var errNoEntry = localError("LOOKUP", nfsclient.ErrNoEnt)
+
+// let is called once the directory no longer has d, with no lock held.
+func (d *dentry) let() {
+	c := d.dir.c
+	c.mu.Lock()
+	c.names.Remove(d.elem)
+	c.mu.Unlock()
+	if d.child != nil {
+		d.child.unpin()
+	}
+}
+
+// setName makes name stand for child, nil for nothing; mu is held.
+func (i *Inode) setName(name string, child *Inode) *dentry {
+	if d := i.names[name]; d != nil {
+		if d.child == child {
+			return d
+		}
+		i.dropped = append(i.dropped, d)
+	}
+	d := &dentry{dir: i, name: name, child: child}
+	if child != nil {
+		child.refs.Add(1)
+	}
+	if i.names == nil {
+		i.names = make(map[string]*dentry)
+	}
+	i.names[name] = d
+	c := i.c
+	c.mu.Lock()
+	d.elem = c.names.PushBack(d)
+	c.mu.Unlock()
+	return d
+}
+
+// dropName forgets name; mu is held.
+func (i *Inode) dropName(name string) {
+	if d := i.names[name]; d != nil {
+		delete(i.names, name)
+		i.dropped = append(i.dropped, d)
+	}
+}
+
+// forgetNames forgets all names and, with tell, has the kernel forget those
+// it was shown; mu is held.
+func (i *Inode) forgetNames(tell bool) {
+	for name, d := range i.names {
+		if tell && d.shown {
+			i.c.tell(notice{ino: i, name: name})
+		}
+		i.dropped = append(i.dropped, d)
+	}
+	i.names = nil
+}
+
+// trimNames keeps to maxNames. No lock is held.
+func (c *Cache) trimNames() {
+	for {
+		c.mu.Lock()
+		e := c.names.Front()
+		if c.names.Len() <= maxNames || e == nil {
+			c.mu.Unlock()
+			return
+		}
+		d := e.Value.(*dentry)
+		c.names.MoveToBack(e) // another trimmer takes another one
+		d.dir.refs.Add(1)
+		c.mu.Unlock()
+		d.dir.mu.Lock()
+		if d.dir.names[d.name] == d {
+			d.dir.dropName(d.name)
+		}
+		d.dir.unlock()
+		d.dir.unpin()
+	}
+}
+
+// settled says whether names from the reply to a call sent at st, which came
+// with the directory's attributes da, may be kept: they must be of the state
+// that all other names are of. mu is held.
+func (i *Inode) settled(st stamp, da *nfsclient.Attr) bool {
+	return da != nil && i.mutating == 0 && st.gen > i.mutGen && stateOf(da) == i.valid.now
+}
+
+// Lookup finds name in dir. When there is none, the error's status is
+// nfsclient.ErrNoEnt and the Entry says for how long that may be believed.
+func (c *Cache) Lookup(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) (Entry, error) {
+	if e, err, ok := c.lookupCached(&cr, dir, name); ok {
+		return e, err
+	}
+	return c.lookupServer(ctx, cr, dir, name)
+}
+
+// lookupCached answers from memory if directory, name, the user's right to
+// look it up and the file's attributes are all fresh. If any is not, one
+// LOOKUP refreshes them all.
+func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry, error, bool) {
+	now := c.cfg.Now()
+	key := c.user(cr)
+	dir.mu.Lock()
+	d := dir.names[name]
+	if d == nil {
+		dir.mu.Unlock()
+		return Entry{}, nil, false
+	}
+	got, ok := dir.granted(key, nfsclient.AccessLookup, now)
+	if !ok || got == 0 {
+		dir.mu.Unlock()
+		return Entry{}, nil, false
+	}
+	d.shown = true
+	e := Entry{Inode: d.child, EntryTTL: dir.ttl(now)}
+	if d.child == nil {
+		dir.mu.Unlock()
+		return e, errNoEntry, true
+	}
+	d.child.refs.Add(1)
+	dir.mu.Unlock()
+	i := e.Inode
+	i.mu.Lock()
+	fresh := i.fresh(now)
+	e.Attr, e.AttrTTL = i.outward(), i.ttl(now)
+	i.mu.Unlock()
+	if !fresh {
+		i.unpin()
+		return Entry{}, nil, false
+	}
+	return e, nil, true
+}
+
+func (c *Cache) lookupServer(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) (Entry, error) {
+	st := c.stamp()
+	found, err := c.cl.Lookup(ctx, cr, dir.h, name)
+	status, answered := nfsclient.StatusOf(err)
+	if err != nil {
+		dir.failed(err)
+		if found.Dir == nil || !answered {
+			return Entry{}, err
+		}
+	}
+	var child *Inode
+	if err == nil {
+		if found.Attr == nil {
+			a, err := c.cl.GetAttr(ctx, cr, found.Handle)
+			if err != nil {
+				return Entry{}, err
+			}
+			found.Attr = &a
+		}
+		child = c.intern(found.Handle, found.Attr)
+		child.mu.Lock()
+		child.note(st, found.Attr)
+		child.unlock()
+	}
+	e := c.enter(st, cr, dir, name, child, found.Dir, err == nil || status == nfsclient.ErrNoEnt)
+	c.trimNames()
+	return e, err
+}
+
+// enter keeps the result of a lookup, if known says that it is one, and
+// returns it as an Entry that takes over child's reference.
+func (c *Cache) enter(st stamp, cr nfsclient.Cred, dir *Inode, name string, child *Inode, da *nfsclient.Attr, known bool) Entry {
+	var ttl time.Duration
+	dir.mu.Lock()
+	if da != nil {
+		dir.note(st, da)
+	}
+	if known {
+		dir.grant(c.user(&cr), nfsclient.AccessLookup, nfsclient.AccessLookup)
+		if dir.settled(st, da) {
+			dir.setName(name, child).shown = true
+			ttl = dir.ttl(c.cfg.Now())
+		} else if d := dir.names[name]; d != nil && d.child != child && dir.mutating == 0 && st.gen > dir.mutGen {
+			dir.dropName(name)
+		}
+	}
+	dir.unlock()
+	if child == nil {
+		return Entry{EntryTTL: ttl}
+	}
+	return c.entry(child, ttl)
+}
+
+// entry is child as a result.
+func (c *Cache) entry(child *Inode, ttl time.Duration) Entry {
+	child.mu.Lock()
+	defer child.mu.Unlock()
+	return Entry{Inode: child, Attr: child.outward(), AttrTTL: child.ttl(c.cfg.Now()), EntryTTL: ttl}
+}
+
+// Readlink is the target of a symbolic link; it is not cached.
+func (c *Cache) Readlink(ctx context.Context, cr nfsclient.Cred, i *Inode) (string, error) {
+	st := c.stamp()
+	target, a, err := c.cl.Readlink(ctx, cr, i.h)
+	if err != nil {
+		i.failed(err)
+		return "", err
+	}
+	if a != nil {
+		i.mu.Lock()
+		i.note(st, a)
+		i.unlock()
+	}
+	return target, nil
+}

@@ -1,0 +1,200 @@
+package cache
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// Read reads the file from off into dst; fewer bytes than asked for mean that
+// it ends there. What was written here is seen, wherever it stands on its way
+// to the server.
+func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
+	if !f.mode.Read {
+		return 0, ErrBadMode
+	}
+	if off < 0 {
+		return 0, localError("READ", nfsclient.ErrInval)
+	}
+	dst = dst[:min(int64(len(dst)), maxOffset-off)]
+	if len(dst) == 0 {
+		return 0, nil
+	}
+	i := f.i
+	end := off + int64(len(dst))
+	if f.mode.Direct {
+		if err := i.drainRange(ctx, off, end); err != nil {
+			return 0, err
+		}
+	}
+	i.mu.Lock()
+	if i.wb.empty() {
+		i.mu.Unlock()
+		return f.readClean(ctx, dst, off)
+	}
+	if i.wb.covers(off, end) {
+		i.wb.overlay(dst, off)
+		i.mu.Unlock()
+		return len(dst), nil
+	}
+	// Written data may reach the server and leave the layers between the
+	// server's answer to our READ and our look at the layers: what stands in
+	// them now is held on to, and put over the answer first.
+	held, size := i.wb.hold(off, end), i.wb.end()
+	i.mu.Unlock()
+	got, err := f.base(ctx, dst, off)
+	i.mu.Lock()
+	defer i.unlock()
+	if err == nil {
+		size = min(end, max(size, i.wb.end()))
+		if size > off+int64(got) {
+			clear(dst[got : size-off])
+			got = int(size - off)
+		}
+		for _, l := range held {
+			l.overlay(dst[:got], off)
+		}
+		i.wb.overlay(dst[:got], off)
+	}
+	for _, l := range held {
+		for _, e := range l {
+			i.unref(e.st)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return got, nil
+}
+
+// readClean reads when nothing is staged. Data written meanwhile may or may
+// not be seen: then the write and this read are concurrent.
+func (f *File) readClean(ctx context.Context, dst []byte, off int64) (int, error) {
+	got, err := f.base(ctx, dst, off)
+	if err != nil {
+		return 0, err
+	}
+	if got < len(dst) {
+		// A write behind the end has made it longer: a kernel that is told of
+		// the old end would cut the file there.
+		i := f.i
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if size := min(off+int64(len(dst)), i.wb.end()); size > off+int64(got) {
+			clear(dst[got : size-off])
+			got = int(size - off)
+			i.wb.overlay(dst[:got], off)
+		}
+	}
+	return got, nil
+}
+
+// covers says whether the layers hold all of [off, end).
+func (w *writeback) covers(off, end int64) bool {
+	for off < end {
+		to := off
+		for _, l := range []layer{w.dirty, w.flight, w.unstable} {
+			if k := l.from(off); k < len(l) && l[k].off <= off {
+				to = max(to, l[k].end())
+			}
+		}
+		if to == off {
+			return false
+		}
+		off = to
+	}
+	return true
+}
+
+// hold keeps what the layers have of [off, end), oldest layer first, each
+// extent with a reference on its stage.
+func (w *writeback) hold(off, end int64) (held [3]layer) {
+	for n, l := range []layer{w.unstable, w.flight, w.dirty} {
+		for k := l.from(off); k < len(l) && l[k].off < end; k++ {
+			held[n] = append(held[n], l[k].part(max(off, l[k].off), min(end, l[k].end())))
+		}
+	}
+	return held
+}
+
+// drainRange has nothing unsent left in [off, end).
+func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
+	i.mu.Lock()
+	over := i.wb.dirty.overlaps(off, end) || i.wb.flight.overlaps(off, end)
+	i.mu.Unlock()
+	if !over {
+		return nil
+	}
+	return i.drain(ctx)
+}
+
+// base reads what the server has, from what is staged or with READs of just
+// what is missing.
+func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err error) {
+	i := f.i
+	f.readAhead(off, len(dst))
+	share := true
+	for got < len(dst) {
+		pos := off + int64(got)
+		want := min(len(dst)-got, i.c.cfg.RSize)
+		i.mu.Lock()
+		s, next := i.findSpan(pos)
+		if s != nil && share {
+			s.users++
+			i.mu.Unlock()
+		} else {
+			i.mu.Unlock()
+			if share {
+				want = int(min(int64(want), next-pos))
+			}
+			if s, err = f.fetchExact(ctx, pos, want); err != nil {
+				return got, err
+			}
+		}
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			i.mu.Lock()
+			i.leaveSpan(s, 0)
+			i.mu.Unlock()
+			return got, ctx.Err()
+		}
+		// s.n and s.err do not change any more.
+		n := 0
+		if have := int64(s.n) - (pos - s.off); s.err == nil && have > 0 {
+			n = copy(dst[got:], s.buf.Bytes()[pos-s.off:s.n])
+		}
+		ended := s.err == nil && s.n < s.ask && pos+int64(n) == s.off+int64(s.n)
+		over := s.err == nil && n == 0
+		i.mu.Lock()
+		i.leaveSpan(s, n)
+		i.mu.Unlock()
+		got += n
+		if ended || over {
+			return got, nil
+		}
+		// A shared read may have failed for reasons of its starter's.
+		share = s.err == nil
+	}
+	return got, nil
+}
+
+// fetchExact reads n bytes as a span that others may share meanwhile. The
+// caller is left as its user, unless there is an error.
+func (f *File) fetchExact(ctx context.Context, off int64, n int) (*span, error) {
+	i := f.i
+	buf, err := i.c.pool.Get(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	i.mu.Lock()
+	s := i.addSpan(off, n, buf, false)
+	i.mu.Unlock()
+	if err := i.fetch(ctx, f.cr, s); err != nil {
+		i.mu.Lock()
+		i.leaveSpan(s, 0)
+		i.mu.Unlock()
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,0 +1,86 @@
+package cache
+
+import (
+	"context"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// SetAttr changes attributes. What was written before is sent first, so that
+// it neither overtakes a truncation nor moves times that are being set, nor
+// finds rights taken away.
+func (c *Cache) SetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsclient.SetAttr) (nfsclient.Attr, time.Duration, error) {
+	if i.typ == nfsclient.Regular {
+		if s.Size != nil {
+			if err := i.freeze(ctx); err != nil {
+				return nfsclient.Attr{}, 0, err
+			}
+			defer i.thaw()
+		} else if err := i.drain(ctx); err != nil {
+			return nfsclient.Attr{}, 0, err
+		}
+	}
+	st := i.begin()
+	w, err := c.cl.SetAttr(ctx, cr, i.h, s)
+	i.mu.Lock()
+	i.finish(st, &w, true)
+	if err == nil && s.Size != nil {
+		i.truncated(int64(min(*s.Size, uint64(maxOffset))))
+	}
+	if err == nil && (s.Mode != nil || s.UID != nil || s.GID != nil) {
+		i.access = nil
+	}
+	i.unlock()
+	if err != nil {
+		i.failed(err)
+		return nfsclient.Attr{}, 0, err
+	}
+	if w.After == nil {
+		if err := c.revalidate(ctx, cr, i); err != nil {
+			return nfsclient.Attr{}, 0, err
+		}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.outward(), i.ttl(c.cfg.Now()), nil
+}
+
+// freeze holds off writes and waits until those before are sent. thaw must
+// follow if it succeeds.
+func (i *Inode) freeze(ctx context.Context) error {
+	i.mu.Lock()
+	defer i.unlock()
+	for i.wb.frozen {
+		if err := i.wait(ctx); err != nil {
+			return err
+		}
+	}
+	i.wb.frozen = true
+	// Nothing is added from here on, so this ends with nothing unsent.
+	err := i.drainLocked(ctx, i.wb.seq)
+	for err == nil && i.wb.direct > 0 {
+		err = i.wait(ctx)
+	}
+	if err != nil {
+		i.wb.frozen = false
+		i.awaken()
+	}
+	return err
+}
+
+func (i *Inode) thaw() {
+	i.mu.Lock()
+	i.wb.frozen = false
+	i.awaken()
+	i.unlock()
+}
+
+// truncated forgets what lay behind size: sent again, it would make the file
+// longer. mu is held; nothing is unsent.
+func (i *Inode) truncated(size int64) {
+	i.detachSpans(0, maxOffset)
+	i.replaced(size, maxOffset)
+	i.attr.Size = uint64(size)
+	i.list()
+}

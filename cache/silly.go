@@ -1,0 +1,174 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// silly is the name under which a removed file lives on while it is open, in
+// the way of all NFS clients. dir is pinned.
+type silly struct {
+	dir  *Inode
+	name string
+	cr   nfsclient.Cred
+	busy bool // being removed; guarded by Cache.mu
+}
+
+// target is what a name that is about to go stands for, pinned; nil if there
+// is none or no file is open that it could be.
+func (c *Cache) target(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) (*Inode, error) {
+	if i := dir.cachedName(name); i != nil {
+		return i, nil
+	}
+	if c.opens.Load() == 0 {
+		return nil, nil
+	}
+	e, err := c.Lookup(ctx, cr, dir, name)
+	if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrNoEnt {
+		return nil, nil
+	}
+	return e.Inode, err
+}
+
+// inUse says whether i is open, and whether dir and name are the name that
+// hides it.
+func (i *Inode) inUse(dir *Inode, name string) (busy, hidden bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	s := i.silly
+	return i.opens > 0 && s == nil, s != nil && s.dir == dir && s.name == name
+}
+
+// hide renames an open file out of the way.
+func (c *Cache) hide(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, i *Inode) error {
+	to, err := c.freeName(ctx, cr, dir, i)
+	if err != nil {
+		return err
+	}
+	st := dir.begin()
+	fromDir, toDir, err := c.cl.Rename(ctx, cr, dir.h, name, dir.h, to)
+	if err != nil {
+		c.changed(st, dir, fromDir, name, nil, false)
+		return err
+	}
+	if toDir.Before == nil {
+		toDir.Before = fromDir.Before
+	}
+	c.changed(st, dir, toDir, name, nil, true)
+	dir.refs.Add(1)
+	s := &silly{dir: dir, name: to, cr: cr}
+	i.relink()
+	i.mu.Lock()
+	i.silly = s
+	gone := i.opens == 0
+	i.mu.Unlock()
+	i.refs.Add(1)
+	c.mu.Lock()
+	c.sillies[i] = s
+	c.mu.Unlock()
+	if gone { // closed meanwhile
+		c.removeSilly(ctx, i)
+	}
+	return nil
+}
+
+// freeName finds a name for i that dir does not have.
+func (c *Cache) freeName(ctx context.Context, cr nfsclient.Cred, dir, i *Inode) (string, error) {
+	for range 1 << 10 {
+		c.mu.Lock()
+		c.sillyNo++
+		n := c.sillyNo
+		c.mu.Unlock()
+		name := fmt.Sprintf(".nfs%016x%08x", i.ino, n)
+		_, err := c.cl.Lookup(ctx, cr, dir.h, name)
+		if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrNoEnt {
+			return name, nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", ErrBusy
+}
+
+// unhide gives a hidden file its name back.
+func (c *Cache) unhide(ctx context.Context, cr nfsclient.Cred, i *Inode, s *silly, name string) {
+	if !c.claimSilly(i, s) {
+		return
+	}
+	st := s.dir.begin()
+	fromDir, toDir, err := c.cl.Rename(ctx, cr, s.dir.h, s.name, s.dir.h, name)
+	if toDir.Before == nil {
+		toDir.Before = fromDir.Before
+	}
+	c.changed(st, s.dir, toDir, name, nil, false)
+	i.relink()
+	if err != nil {
+		c.mu.Lock()
+		s.busy = false
+		c.mu.Unlock()
+		return
+	}
+	c.endSilly(i, s)
+}
+
+// claimSilly makes the caller the one who removes s.
+func (c *Cache) claimSilly(i *Inode, s *silly) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sillies[i] != s || s.busy {
+		return false
+	}
+	s.busy = true
+	return true
+}
+
+func (c *Cache) endSilly(i *Inode, s *silly) {
+	i.mu.Lock()
+	i.silly = nil
+	i.mu.Unlock()
+	c.mu.Lock()
+	delete(c.sillies, i)
+	c.mu.Unlock()
+	s.dir.unpin()
+	i.unpin()
+}
+
+// removeSilly removes a hidden file that nobody has open any more. If that
+// fails, Close tries again.
+func (c *Cache) removeSilly(ctx context.Context, i *Inode) {
+	c.mu.Lock()
+	s := c.sillies[i]
+	c.mu.Unlock()
+	if s == nil || !c.claimSilly(i, s) {
+		return
+	}
+	st := s.dir.begin()
+	w, err := c.cl.Remove(ctx, s.cr, s.dir.h, s.name)
+	c.changed(st, s.dir, w, s.name, nil, err == nil)
+	if status, ok := nfsclient.StatusOf(err); err == nil || ok && status == nfsclient.ErrNoEnt {
+		c.endSilly(i, s)
+		return
+	}
+	c.mu.Lock()
+	s.busy = false
+	c.mu.Unlock()
+	c.cfg.Logf("cache: remove %s, which stood in for an open file: %v", s.name, err)
+}
+
+// removeSillies removes every hidden file, open or not.
+func (c *Cache) removeSillies(ctx context.Context) {
+	c.mu.Lock()
+	all := make([]*Inode, 0, len(c.sillies))
+	for i := range c.sillies {
+		i.refs.Add(1)
+		all = append(all, i)
+	}
+	c.mu.Unlock()
+	for _, i := range all {
+		c.removeSilly(ctx, i)
+		i.unpin()
+	}
+}

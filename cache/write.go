@@ -1,0 +1,248 @@
+package cache
+
+import (
+	"context"
+	"time"
+
+	"github.com/rdmafs/rdmafs/cache/bufpool"
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// Write writes src at off. The bytes are staged, to be sent in the background,
+// unless the file was opened Sync or Direct or the mount is noac: then they
+// are on stable storage when Write returns. Errors of earlier background
+// writes are returned here, once for each opening; nothing is written then.
+func (f *File) Write(ctx context.Context, src []byte, off int64) (int, error) {
+	if !f.mode.Write {
+		return 0, ErrBadMode
+	}
+	if off < 0 || int64(len(src)) > maxOffset-off {
+		return 0, localError("WRITE", nfsclient.ErrFBig)
+	}
+	if err := f.report(); err != nil {
+		return 0, err
+	}
+	if len(src) == 0 {
+		return 0, nil
+	}
+	if f.mode.Direct {
+		return f.writeDirect(ctx, src, off)
+	}
+	n, err := f.stage(ctx, src, off)
+	if (f.mode.Sync || f.c.cfg.NoAC) && n > 0 {
+		if serr := f.Fsync(ctx); serr != nil {
+			return 0, serr
+		}
+	}
+	if n > 0 {
+		return n, nil
+	}
+	return 0, err
+}
+
+// stage copies src into dirty extents.
+func (f *File) stage(ctx context.Context, src []byte, off int64) (done int, err error) {
+	i, c := f.i, f.c
+	var spare bufpool.Lease
+	defer func() {
+		if spare.Valid() {
+			n := spare.Len()
+			spare.Release()
+			c.unstage(n)
+		}
+	}()
+	for done < len(src) {
+		i.mu.Lock()
+		if i.wb.frozen || i.incompatible(f.key, off, off+int64(len(src)-done)) {
+			wake := i.sleeper()
+			i.mu.Unlock()
+			select {
+			case <-wake:
+				continue
+			case <-ctx.Done():
+				return done, ctx.Err()
+			}
+		}
+		n, need := i.put(f, src[done:], off, &spare)
+		if n > 0 {
+			i.detachSpans(off, off+int64(n))
+			i.wb.last = c.cfg.Now()
+			i.list()
+			i.start()
+		}
+		i.unlock()
+		done += n
+		off += int64(n)
+		if need > 0 {
+			if spare.Valid() {
+				k := spare.Len()
+				spare.Release()
+				spare = bufpool.Lease{}
+				c.unstage(k)
+			}
+			if spare, err = c.lease(ctx, need); err != nil {
+				return done, err
+			}
+		}
+	}
+	return done, nil
+}
+
+// incompatible says whether [off, end) holds data of another user that has not
+// been sent, and has it sent: a WRITE is one user's.
+func (i *Inode) incompatible(k userKey, off, end int64) bool {
+	w := &i.wb
+	found := false
+	for n := w.dirty.from(off); n < len(w.dirty) && w.dirty[n].off < end; n++ {
+		if e := w.dirty[n]; e.key != k {
+			e.ready, found = true, true
+		}
+	}
+	if found {
+		i.start()
+	}
+	return found
+}
+
+// put copies the start of src into the dirty layer and says how much. If it
+// could not, need is how large a spare buffer it wants for going on. mu is
+// held.
+func (i *Inode) put(f *File, src []byte, off int64, spare *bufpool.Lease) (n, need int) {
+	w := &i.wb
+	k := w.dirty.from(off)
+	if k < len(w.dirty) && w.dirty[k].off <= off { // overwrite
+		w.seq++
+		return copy(w.dirty[k].bytes()[off-w.dirty[k].off:], src), 0
+	}
+	// Extents end at multiples of wsize, so that WRITEs are aligned.
+	block := int64(i.c.cfg.WSize)
+	stop := off - off%block + block
+	if stop < 0 {
+		stop = maxOffset
+	}
+	room := stop - off
+	if k < len(w.dirty) {
+		room = min(room, w.dirty[k].off-off)
+	}
+	n = int(min(int64(len(src)), room))
+	if off%block != 0 && k > 0 {
+		if e := w.dirty[k-1]; e.end() == off && e.key == f.key && e.st.refs == 1 {
+			return i.extend(e, src[:n], int(stop-e.off), spare)
+		}
+	}
+	need = n
+	if k > 0 && w.dirty[k-1].end() == off || w.flight.endsAt(off) || w.unstable.endsAt(off) {
+		need = int(stop - off) // a stream goes on
+	}
+	if spare.Len() < n || !spare.Valid() {
+		return 0, need
+	}
+	w.seq++
+	e := &extent{off: off, n: n, st: &stage{buf: *spare, refs: 1}, cr: f.cr, key: f.key, seq: w.seq, born: time.Now()}
+	*spare = bufpool.Lease{}
+	copy(e.bytes(), src)
+	e.ready = e.n == int(block)
+	w.dirty.insert(e)
+	return n, 0
+}
+
+func (l layer) endsAt(off int64) bool {
+	k := l.from(off - 1)
+	return k < len(l) && l[k].end() == off
+}
+
+// extend appends src to e, which may become most bytes long.
+func (i *Inode) extend(e *extent, src []byte, most int, spare *bufpool.Lease) (n, need int) {
+	w := &i.wb
+	have := e.st.buf.Len() - e.at - e.n
+	if have == 0 {
+		want := min(most, max(e.n+len(src), 8*e.n))
+		if !spare.Valid() || spare.Len() <= e.n {
+			return 0, want
+		}
+		copy(spare.Bytes(), e.bytes())
+		i.unref(e.st)
+		e.st, e.at = &stage{buf: *spare, refs: 1}, 0
+		*spare = bufpool.Lease{}
+		have = e.st.buf.Len() - e.n
+	}
+	w.seq++
+	n = min(have, len(src))
+	copy(e.st.buf.Bytes()[e.at+e.n:], src[:n])
+	e.n += n
+	e.ready = e.ready || e.n == most
+	return n, 0
+}
+
+// writeDirect sends src without staging it, after what it overlaps.
+func (f *File) writeDirect(ctx context.Context, src []byte, off int64) (done int, err error) {
+	i, c := f.i, f.c
+	for done < len(src) {
+		n := min(len(src)-done, c.cfg.WSize)
+		buf, err := c.lease(ctx, n)
+		if err != nil {
+			return done, err
+		}
+		copy(buf.Bytes(), src[done:done+n])
+		e := &extent{off: off, n: n, st: &stage{buf: buf, refs: 1}, cr: f.cr, key: f.key}
+		if err := i.claim(ctx, e); err != nil {
+			buf.Release()
+			c.unstage(buf.Len())
+			return done, err
+		}
+		how, ver, err := i.send(ctx, e, nfsclient.FileSync)
+		i.mu.Lock()
+		i.wb.direct--
+		if err != nil {
+			// Told to the caller here and now, so nothing is kept.
+			i.wb.flight.remove(e)
+			i.dropExtent(e)
+			i.list()
+			i.awaken()
+		} else {
+			i.sent(e, how, ver, false, nil)
+		}
+		i.start()
+		i.unlock()
+		if err != nil {
+			return done, err
+		}
+		if how == nfsclient.Unstable { // in spite of what was asked for
+			if err := i.sync(ctx); err != nil {
+				return done, err
+			}
+		}
+		done += n
+		off += int64(n)
+	}
+	return done, nil
+}
+
+// claim puts e in flight once nothing unsent overlaps it.
+func (i *Inode) claim(ctx context.Context, e *extent) error {
+	w := &i.wb
+	for {
+		i.mu.Lock()
+		if !w.frozen && !w.dirty.overlaps(e.off, e.end()) && !w.flight.overlaps(e.off, e.end()) {
+			w.seq++
+			e.seq = w.seq
+			w.flight.insert(e)
+			w.direct++
+			i.detachSpans(e.off, e.end())
+			i.list()
+			i.unlock()
+			return nil
+		}
+		for k := w.dirty.from(e.off); k < len(w.dirty) && w.dirty[k].off < e.end(); k++ {
+			w.dirty[k].ready = true
+		}
+		i.start()
+		wake := i.sleeper()
+		i.unlock()
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,20 @@
+// Package fs is the FUSE adapter: it answers the kernel's requests with what
+// cache says.
+//
+// It owns the mount, the numbers under which the kernel knows inodes and open
+// files, the mapping of errors to errno (errno.go, one function), of callers
+// to credentials (cred.go), and of interrupts to contexts (interrupt.go). It
+// refuses protocol knowledge and keeps no attribute, name or byte.
+//
+// Invariants: the kernel's lookup count of a node equals the references that
+// fs holds on its cache.Inode; a node number is never used for two inodes in
+// the life of a mount. An operation is cancelled only when its process is
+// being killed or the mount is torn down, never by a mere signal.
+//
+// Goroutines: go-fuse starts one for each request and ends them before Wait
+// returns; runInterrupt lives as long as one request that really waits.
+//
+// Locks: nodes.mu and handles.mu guard their tables, are leaves, and are held
+// across no call. Kernel.mu is held, shared, while the kernel is notified; only
+// Wait takes it alone.
+package fs

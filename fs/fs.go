@@ -1,0 +1,154 @@
+package fs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/rdmafs/rdmafs/cache"
+)
+
+// Config says how to mount.
+type Config struct {
+	// Source is shown in the first column of df, "server:/export".
+	Source string
+	// ReadOnly, AllowOther: as in mount(8) and fuse(8).
+	ReadOnly, AllowOther bool
+	// Options are further ones for fusermount3 or mount(2): "nosuid", …
+	Options []string
+	// MaxIO bounds one FUSE read or write in bytes; 0 means 1 MiB.
+	MaxIO int
+	// ReadAheadKiB, when positive, is what the kernel's own read-ahead is
+	// raised to where we may (root).
+	ReadAheadKiB int
+	Logf         func(format string, args ...any)
+	// Debug logs every request.
+	Debug bool
+}
+
+// FS serves one mount.
+type FS struct {
+	fuse.RawFileSystem // answers ENOSYS to what we do not have
+
+	cache  *cache.Cache
+	cfg    Config
+	nodes  *nodes
+	files  handles[*cache.File]
+	dirs   handles[*cache.Dir]
+	creds  credCache
+	kernel *Kernel
+	server *fuse.Server
+	mount  string
+
+	// ctx lives as long as requests may wait; abort ends it.
+	ctx   context.Context
+	abort context.CancelFunc
+}
+
+// maxBackground is how many asynchronous requests the kernel may have under
+// way. Its default, 12, starves read-ahead over a network.
+const maxBackground = 128
+
+// Mount attaches c at dir and starts to serve it. It returns when the mount is
+// usable. The FS does not own c.
+func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
+	if cfg.MaxIO == 0 {
+		cfg.MaxIO = 1 << 20
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, abort := context.WithCancel(context.Background())
+	f := &FS{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		cache:         c,
+		cfg:           cfg,
+		nodes:         newNodes(c),
+		kernel:        k,
+		mount:         dir,
+		ctx:           ctx,
+		abort:         abort,
+	}
+	opts := &fuse.MountOptions{
+		AllowOther:               cfg.AllowOther,
+		Options:                  cfg.Options,
+		MaxBackground:            maxBackground,
+		MaxWrite:                 cfg.MaxIO,
+		MaxReadAhead:             cfg.MaxIO,
+		FsName:                   cfg.Source,
+		Name:                     "rdmafs",
+		DirectMount:              true,
+		DisableXAttrs:            true,
+		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
+		ExplicitDataCacheControl: true,
+		ExtraCapabilities:        fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO,
+		Debug:                    cfg.Debug,
+	}
+	if cfg.ReadOnly {
+		opts.Options = append(opts.Options[:len(opts.Options):len(opts.Options)], "ro")
+		opts.DirectMountFlags = directMountReadOnly
+	}
+	if opts.DirectMountFlags != 0 {
+		opts.Options = withoutReadOnly(opts.Options, os.Geteuid() == 0)
+	}
+	f.server, err = fuse.NewServer(f, dir, opts)
+	if err != nil {
+		abort()
+		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
+	}
+	go f.server.Serve()
+	if err := f.server.WaitMount(); err != nil {
+		abort()
+		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
+	}
+	k.attach(f)
+	if cfg.ReadAheadKiB > 0 {
+		raiseReadAhead(dir, cfg.ReadAheadKiB)
+	}
+	return f, nil
+}
+
+// Wait returns when the file system has been unmounted and every request
+// answered.
+func (f *FS) Wait() {
+	f.server.Wait()
+	f.kernel.attach(nil)
+	f.abort()
+}
+
+// Unmount detaches the mount; Wait then returns. It fails with EBUSY while
+// files are open.
+func (f *FS) Unmount() error { return f.server.Unmount() }
+
+// Abort makes the requests that wait for the server fail, so that a mount whose
+// server is gone can be ended.
+func (f *FS) Abort() { f.abort() }
+
+func (f *FS) String() string { return "rdmafs" }
+
+// setEntry fills an answer that gives the kernel one more lookup of e.Inode.
+func (f *FS) setEntry(ctx context.Context, h *fuse.InHeader, dir *cache.Inode, e cache.Entry, out *fuse.EntryOut) {
+	out.NodeId = f.nodes.take(e.Inode)
+	out.SetEntryTimeout(f.entryTTL(ctx, h, dir, e.EntryTTL))
+	out.SetAttrTimeout(e.AttrTTL)
+	setAttr(&out.Attr, e.Inode.Ino(), &e.Attr)
+}
+
+// entryTTL is how long the kernel may walk through a name without asking. Where
+// several users share the mount, a directory that not everybody may search
+// must be asked for each time, since only we know whom the server admits.
+func (f *FS) entryTTL(ctx context.Context, h *fuse.InHeader, dir *cache.Inode, ttl time.Duration) time.Duration {
+	if !f.cfg.AllowOther || ttl == 0 {
+		return ttl
+	}
+	a, _, err := f.cache.GetAttr(ctx, f.creds.of(h), dir)
+	if err != nil || a.Mode&0o111 != 0o111 {
+		return 0
+	}
+	return ttl
+}

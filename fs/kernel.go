@@ -1,0 +1,53 @@
+package fs
+
+import (
+	"sync"
+
+	"github.com/rdmafs/rdmafs/cache"
+)
+
+// Kernel is the cache's way to the kernel of one mount. It is made before the
+// cache and given to Mount; before the mount and after it, it does nothing.
+//
+// The cache calls it on a goroutine of its own and without locks: the kernel
+// may hold, for the very request that noticed a change, a lock that the
+// invalidation waits for.
+type Kernel struct {
+	// mu keeps the mount from being closed under a notification.
+	mu sync.RWMutex
+	fs *FS
+}
+
+// NewKernel makes the cache.Kernel of a mount to come.
+func NewKernel() *Kernel { return &Kernel{} }
+
+func (k *Kernel) attach(f *FS) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.fs = f
+}
+
+// InvalidateInode makes the kernel drop data and attributes of i. That the
+// kernel does not have what it is to drop is no error.
+func (k *Kernel) InvalidateInode(i *cache.Inode) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if k.fs == nil {
+		return
+	}
+	if id, ok := k.fs.nodes.number(i); ok {
+		k.fs.server.InodeNotify(id, 0, 0)
+	}
+}
+
+// InvalidateEntry makes the kernel drop a name.
+func (k *Kernel) InvalidateEntry(dir *cache.Inode, name string) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if k.fs == nil {
+		return
+	}
+	if id, ok := k.fs.nodes.number(dir); ok {
+		k.fs.server.EntryNotify(id, name)
+	}
+}

@@ -1,0 +1,102 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// GetAttr answers stat(2) and fstat(2).
+func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	i, st := f.nodes.get(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	a, ttl, err := f.cache.GetAttr(ctx, f.creds.of(&in.InHeader), i)
+	if err != nil {
+		return errno(err)
+	}
+	out.SetTimeout(ttl)
+	setAttr(&out.Attr, i.Ino(), &a)
+	return fuse.OK
+}
+
+// SetAttr answers chmod, chown, truncate, utimensat.
+func (f *FS) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	i, st := f.nodes.get(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	a, ttl, err := f.cache.SetAttr(ctx, f.creds.of(&in.InHeader), i, setAttrOf(in))
+	if err != nil {
+		return errno(err)
+	}
+	out.SetTimeout(ttl)
+	setAttr(&out.Attr, i.Ino(), &a)
+	return fuse.OK
+}
+
+// Access answers access(2) and chdir(2) by what the server grants.
+func (f *FS) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {
+	i, st := f.nodes.get(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	if in.Mask == fuse.F_OK {
+		return fuse.OK
+	}
+	if f.cfg.ReadOnly && in.Mask&fuse.W_OK != 0 {
+		return fuse.EROFS
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	want := accessMask(in.Mask, i.Type() == nfsclient.Directory)
+	got, err := f.cache.Access(ctx, f.creds.of(&in.InHeader), i, want)
+	if err != nil {
+		return errno(err)
+	}
+	if !granted(got, want) {
+		return fuse.EACCES
+	}
+	return fuse.OK
+}
+
+// granted tells whether got covers want. Of the rights that together make up
+// writing a server may leave out those that do not apply to the object.
+func granted(got, want nfsclient.AccessMask) bool {
+	const write = nfsclient.AccessModify | nfsclient.AccessExtend | nfsclient.AccessDelete
+	if want&write != 0 && got&(nfsclient.AccessModify|nfsclient.AccessExtend) == 0 {
+		return false
+	}
+	return want&^write&^got == 0
+}
+
+// StatFs answers statfs(2).
+func (f *FS) StatFs(cancel <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	i, st := f.nodes.get(h.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, h)
+	defer ctx.end()
+	s, err := f.cache.StatFS(ctx, f.creds.of(h), i)
+	if err != nil {
+		return errno(err)
+	}
+	const block = 4096 // sizes come in bytes; a unit that tools can multiply
+	*out = fuse.StatfsOut{
+		Blocks:  s.TotalBytes / block,
+		Bfree:   s.FreeBytes / block,
+		Bavail:  s.AvailBytes / block,
+		Files:   s.TotalFiles,
+		Ffree:   s.FreeFiles,
+		Bsize:   block,
+		Frsize:  block,
+		NameLen: s.NameMax,
+	}
+	return fuse.OK
+}

@@ -1,0 +1,94 @@
+package fs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/rdmafs/rdmafs/cache"
+)
+
+// OpenDir opens a directory for reading.
+func (f *FS) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	i, st := f.nodes.get(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	d, err := f.cache.OpenDir(ctx, f.creds.of(&in.InHeader), i)
+	if err != nil {
+		return errno(err)
+	}
+	out.Fh = f.dirs.add(d)
+	return fuse.OK
+}
+
+// ReadDir lists names.
+func (f *FS) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return f.list(cancel, in, func(_ *opContext, e cache.Dirent) bool {
+		return out.AddDirEntry(dirEntry(e))
+	})
+}
+
+// ReadDirPlus lists names and gives the kernel a lookup of each, but for "." and
+// "..". An entry that cannot be looked up is listed without a node, and the
+// kernel asks again if it is used.
+func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	dir, st := f.nodes.get(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	cr := f.creds.of(&in.InHeader)
+	return f.list(cancel, in, func(ctx *opContext, e cache.Dirent) bool {
+		eo := out.AddDirLookupEntry(dirEntry(e))
+		if eo == nil {
+			return false
+		}
+		if e.Name != "." && e.Name != ".." {
+			if found, err := f.cache.Lookup(ctx, cr, dir, e.Name); err == nil {
+				f.setEntry(ctx, &in.InHeader, dir, found, eo)
+			}
+		}
+		return true
+	})
+}
+
+func dirEntry(e cache.Dirent) fuse.DirEntry {
+	return fuse.DirEntry{Ino: e.Ino, Name: e.Name, Off: e.Off, Mode: modeOfType(e.Type)}
+}
+
+// list gives add the entries from the request's offset on until it has no room.
+func (f *FS) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(*opContext, cache.Dirent) bool) fuse.Status {
+	d, st := f.dirs.get(in.Fh)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	off, some := in.Offset, false
+	for {
+		entries, err := d.Next(ctx, off)
+		if err != nil && !some {
+			return errno(err)
+		}
+		if err != nil || len(entries) == 0 {
+			return fuse.OK
+		}
+		for _, e := range entries {
+			if !add(ctx, e) {
+				return fuse.OK
+			}
+			off, some = e.Off, true
+		}
+	}
+}
+
+// ReleaseDir closes a directory.
+func (f *FS) ReleaseDir(in *fuse.ReleaseIn) {
+	if d, ok := f.dirs.remove(in.Fh); ok {
+		d.Close()
+	}
+}
+
+// FsyncDir has nothing to do: an NFS server makes directory changes durable
+// before it answers them.
+func (f *FS) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }

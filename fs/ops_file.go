@@ -1,0 +1,134 @@
+package fs
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/rdmafs/rdmafs/cache"
+)
+
+// openMode is what open(2)'s flags ask for.
+func openMode(flags uint32) cache.OpenMode {
+	access := flags & syscall.O_ACCMODE
+	return cache.OpenMode{
+		Read:     access == syscall.O_RDONLY || access == syscall.O_RDWR,
+		Write:    access == syscall.O_WRONLY || access == syscall.O_RDWR,
+		Append:   flags&syscall.O_APPEND != 0,
+		Truncate: flags&syscall.O_TRUNC != 0,
+		Sync:     flags&(syscall.O_SYNC|syscall.O_DSYNC) != 0,
+		Direct:   flags&syscall.O_DIRECT != 0,
+	}
+}
+
+// openFlags is what the kernel may do with an open file's pages.
+func openFlags(m cache.OpenMode, keep bool) uint32 {
+	var flags uint32
+	if keep {
+		flags |= fuse.FOPEN_KEEP_CACHE
+	}
+	if m.Direct {
+		flags |= fuse.FOPEN_DIRECT_IO | fuse.FOPEN_PARALLEL_DIRECT_WRITES
+	}
+	return flags
+}
+
+// Open opens an existing file.
+func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	i, st := f.nodes.get(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	mode := openMode(in.Flags)
+	file, keep, err := f.cache.Open(ctx, f.creds.of(&in.InHeader), i, mode)
+	if err != nil {
+		return errno(err)
+	}
+	out.Fh = f.files.add(file)
+	out.OpenFlags = openFlags(mode, keep)
+	return fuse.OK
+}
+
+// Create makes a file and opens it.
+func (f *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	dir, st := f.nodes.get(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	mode, s := openMode(in.Flags), permissions(in.Mode)
+	if mode.Truncate {
+		s.Size = new(uint64)
+	}
+	e, file, err := f.cache.Create(ctx, f.creds.of(&in.InHeader), dir, name, s, in.Flags&syscall.O_EXCL != 0, mode)
+	if err != nil {
+		return errno(err)
+	}
+	f.setEntry(ctx, &in.InHeader, dir, e, &out.EntryOut)
+	out.Fh = f.files.add(file)
+	out.OpenFlags = openFlags(mode, false)
+	return fuse.OK
+}
+
+// Read fills buf from an open file.
+func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	file, st := f.files.get(in.Fh)
+	if !st.Ok() {
+		return nil, st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	n, err := file.Read(ctx, buf[:min(len(buf), int(in.Size))], int64(in.Offset))
+	if err != nil {
+		return nil, errno(err)
+	}
+	return fuse.ReadResultData(buf[:n]), fuse.OK
+}
+
+// Write takes data for an open file.
+func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	file, st := f.files.get(in.Fh)
+	if !st.Ok() {
+		return 0, st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	n, err := file.Write(ctx, data, int64(in.Offset))
+	if err != nil {
+		return 0, errno(err)
+	}
+	return uint32(n), fuse.OK
+}
+
+// Flush is close(2) of one descriptor: everything written is made durable, and
+// what went wrong with it told.
+func (f *FS) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+	file, st := f.files.get(in.Fh)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	return errno(file.Flush(ctx))
+}
+
+// Fsync makes everything written durable.
+func (f *FS) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	file, st := f.files.get(in.Fh)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	return errno(file.Fsync(ctx))
+}
+
+// Release is the last close of an open file.
+func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	if file, ok := f.files.remove(in.Fh); ok {
+		file.Release()
+	}
+}

@@ -1,0 +1,163 @@
+package fs
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// Lookup resolves a name. A name that is known not to exist is answered as an
+// entry without a node, which the kernel may keep as such.
+func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	dir, st := f.nodes.get(h.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, h)
+	defer ctx.end()
+	e, err := f.cache.Lookup(ctx, f.creds.of(h), dir, name)
+	if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrNoEnt {
+		if ttl := f.entryTTL(ctx, h, dir, e.EntryTTL); ttl > 0 {
+			*out = fuse.EntryOut{}
+			out.SetEntryTimeout(ttl)
+			return fuse.OK
+		}
+	}
+	if err != nil {
+		return errno(err)
+	}
+	f.setEntry(ctx, h, dir, e, out)
+	return fuse.OK
+}
+
+// Forget gives back lookups.
+func (f *FS) Forget(nodeid, nlookup uint64) { f.nodes.forget(nodeid, nlookup) }
+
+// made answers an operation that made a file.
+func (f *FS) made(ctx *opContext, h *fuse.InHeader, dir *cache.Inode, e cache.Entry, err error, out *fuse.EntryOut) fuse.Status {
+	if err != nil {
+		return errno(err)
+	}
+	f.setEntry(ctx, h, dir, e, out)
+	return fuse.OK
+}
+
+func permissions(mode uint32) nfsclient.SetAttr {
+	m := mode & 0o7777
+	return nfsclient.SetAttr{Mode: &m}
+}
+
+// Mknod makes a regular file, device, socket or FIFO.
+func (f *FS) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	dir, st := f.nodes.get(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	kind, ok := typeOfMode(in.Mode)
+	if in.Mode&syscall.S_IFMT == 0 {
+		kind, ok = nfsclient.Regular, true
+	}
+	if !ok || kind == nfsclient.Directory || kind == nfsclient.SymbolicLink {
+		return fuse.EINVAL
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	cr, s := f.creds.of(&in.InHeader), permissions(in.Mode)
+	e, err := f.cache.Mknod(ctx, cr, dir, name, kind, decodeDevice(in.Rdev), s)
+	return f.made(ctx, &in.InHeader, dir, e, err, out)
+}
+
+// Mkdir makes a directory.
+func (f *FS) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	dir, st := f.nodes.get(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	e, err := f.cache.Mkdir(ctx, f.creds.of(&in.InHeader), dir, name, permissions(in.Mode))
+	return f.made(ctx, &in.InHeader, dir, e, err, out)
+}
+
+// Symlink makes a symbolic link called name.
+func (f *FS) Symlink(cancel <-chan struct{}, h *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
+	dir, st := f.nodes.get(h.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, h)
+	defer ctx.end()
+	e, err := f.cache.Symlink(ctx, f.creds.of(h), dir, name, target, permissions(0o777))
+	return f.made(ctx, h, dir, e, err, out)
+}
+
+// Link gives a file a further name.
+func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+	dir, st := f.nodes.get(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	file, st := f.nodes.get(in.Oldnodeid)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	e, err := f.cache.Link(ctx, f.creds.of(&in.InHeader), file, dir, name)
+	return f.made(ctx, &in.InHeader, dir, e, err, out)
+}
+
+// Unlink removes a name of a file.
+func (f *FS) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	dir, st := f.nodes.get(h.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, h)
+	defer ctx.end()
+	return errno(f.cache.Unlink(ctx, f.creds.of(h), dir, name))
+}
+
+// Rmdir removes an empty directory.
+func (f *FS) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	dir, st := f.nodes.get(h.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, h)
+	defer ctx.end()
+	return errno(f.cache.Rmdir(ctx, f.creds.of(h), dir, name))
+}
+
+// Rename moves a name. NFS has no exchange and no atomic no-replace.
+func (f *FS) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+	if in.Flags != 0 {
+		return fuse.EINVAL
+	}
+	from, st := f.nodes.get(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	to, st := f.nodes.get(in.Newdir)
+	if !st.Ok() {
+		return st
+	}
+	ctx := f.begin(cancel, &in.InHeader)
+	defer ctx.end()
+	return errno(f.cache.Rename(ctx, f.creds.of(&in.InHeader), from, oldName, to, newName))
+}
+
+// Readlink returns a symbolic link's target.
+func (f *FS) Readlink(cancel <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status) {
+	i, st := f.nodes.get(h.NodeId)
+	if !st.Ok() {
+		return nil, st
+	}
+	ctx := f.begin(cancel, h)
+	defer ctx.end()
+	target, err := f.cache.Readlink(ctx, f.creds.of(h), i)
+	return []byte(target), errno(err)
+}

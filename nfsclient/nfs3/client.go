@@ -1,0 +1,187 @@
+package nfs3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// Client is a mounted export. It implements nfsclient.Client.
+type Client struct {
+	cf       Config
+	caller   transport.Caller
+	root     nfsclient.Handle
+	rootAttr nfsclient.Attr
+	info     nfsclient.Info
+	paths    *pathBuffers
+	// sleep waits between tries of what the server asks to try later.
+	sleep func(ctx context.Context, d time.Duration) error
+
+	// noPlus and noExclusive: the server said that it has no READDIRPLUS or
+	// exclusive CREATE.
+	noPlus, noExclusive atomic.Bool
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ nfsclient.Client = (*Client)(nil)
+
+// newClient asks what the server can do with the export at root.
+func newClient(ctx context.Context, cf Config, root nfsclient.Handle) (*Client, error) {
+	c := &Client{cf: cf, caller: cf.Caller, root: root, sleep: sleep}
+	fail := func(err error) error {
+		return cf.fail(NFSFailed, "the NFS server does not serve the export", "", err)
+	}
+	info, attr, err := c.fsInfo(ctx, cf.Cred)
+	if err != nil {
+		return nil, fail(err)
+	}
+	c.info = info
+	if attr == nil {
+		a, err := c.GetAttr(ctx, cf.Cred, root)
+		if err != nil {
+			return nil, fail(err)
+		}
+		attr = &a
+	}
+	if attr.Type != nfsclient.Directory {
+		return nil, cf.fail(NoExport, "the export is not a directory", "", nil)
+	}
+	c.rootAttr = *attr
+	if err := c.pathConf(ctx, cf.Cred); err != nil {
+		return nil, fail(err)
+	}
+	if c.paths, err = newPathBuffers(cf.Caller); err != nil {
+		return nil, fail(err)
+	}
+	return c, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Root implements nfsclient.Client.
+func (c *Client) Root() (nfsclient.Handle, nfsclient.Attr) { return c.root, c.rootAttr }
+
+// Info implements nfsclient.Client.
+func (c *Client) Info() nfsclient.Info { return c.info }
+
+// Register implements nfsclient.Client.
+func (c *Client) Register(a *mem.Arena) error { return c.caller.Register(a) }
+
+// Unregister implements nfsclient.Client.
+func (c *Client) Unregister(a *mem.Arena) error { return c.caller.Unregister(a) }
+
+// Close implements nfsclient.Client. Calls under way fail.
+func (c *Client) Close(ctx context.Context) error {
+	c.closeOnce.Do(func() {
+		c.cf.umount(ctx)
+		c.closeErr = errors.Join(c.caller.Close(), c.paths.close())
+	})
+	return c.closeErr
+}
+
+// Delays before another try of what the server asks to try later.
+const (
+	firstDelay = 100 * time.Millisecond
+	lastDelay  = 5 * time.Second
+)
+
+// request is one NFS procedure call.
+type request struct {
+	op       string
+	proc     uint32
+	args     wire.Message
+	res      wire.Message
+	status   *nfsclient.Status // in res
+	replyMax int
+	send     []transport.Payload
+	recv     []transport.Payload
+
+	// call is made from the above; its functions may be there already.
+	call transport.Call
+}
+
+// do calls until the server's answer is not JUKEBOX. Answers other than OK are
+// *nfsclient.Error; what they carry is in q.res all the same, and q.res holds
+// nothing after any other error.
+func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
+	if q.call.Args == nil {
+		q.call.Args, q.call.Result = q.args.Append, parser(q.res)
+	}
+	q.call.Prog, q.call.Vers, q.call.Proc, q.call.Cred = wire.NFSProgram, wire.NFSVersion, q.proc, cr
+	q.call.Send, q.call.Recv, q.call.ReplyMax = q.send, q.recv, q.replyMax
+	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
+		if err := c.caller.Call(ctx, &q.call); err != nil {
+			return fmt.Errorf("%s: %w", q.op, err)
+		}
+		switch *q.status {
+		case nfsclient.OK:
+			return nil
+		case nfsclient.ErrJukebox:
+			if delay == firstDelay {
+				c.cf.Logf("%s: server asks to try %s later", c.cf.Host, q.op)
+			}
+			if err := c.sleep(ctx, delay); err != nil {
+				return fmt.Errorf("%s: server asked to try later: %w", q.op, err)
+			}
+		default:
+			return &nfsclient.Error{Op: q.op, Status: *q.status}
+		}
+	}
+}
+
+// parser decodes into m and allows nothing after it.
+func parser(m wire.Message) func(*xdr.Reader) error {
+	return func(r *xdr.Reader) error {
+		m.Parse(r)
+		return r.End()
+	}
+}
+
+// answered: the results hold something, if only the arm of a failure.
+func answered(err error) bool {
+	_, ok := nfsclient.StatusOf(err)
+	return ok
+}
+
+// broken is an answer that makes no sense.
+func broken(op, format string, args ...any) error {
+	return fmt.Errorf("%s: %w: server's answer has %s", op, &transport.Error{Fate: transport.Answered, Err: transport.ErrProtocol},
+		fmt.Sprintf(format, args...))
+}
+
+// checkName refuses names that servers need not be asked about, and those that
+// a message has no room for.
+func (c *Client) checkName(op, name string) error {
+	switch {
+	case name == "":
+		return &nfsclient.Error{Op: op, Status: nfsclient.ErrNoEnt}
+	case len(name) > int(c.info.NameMax):
+		return &nfsclient.Error{Op: op, Status: nfsclient.ErrNameTooLong}
+	case !validName(name):
+		return &nfsclient.Error{Op: op, Status: nfsclient.ErrInval}
+	}
+	return nil
+}
+
+func validName(name string) bool { return name != "" && !strings.ContainsAny(name, "/\x00") }

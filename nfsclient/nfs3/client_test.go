@@ -1,0 +1,418 @@
+package nfs3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+var cred nfsclient.Cred
+
+func TestGetAttrConverts(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	nfs.expect(nfsStep(wire.ProcGetAttr, &wire.GetAttrRes{Attr: wire.Attr{Type: nfsclient.BlockDevice, Mode: 0o64755, Nlink: 2,
+		UID: 3, GID: 4, Size: 5, Used: 6, Rdev: nfsclient.Device{Major: 7, Minor: 8}, FSID: 9, FileID: 10,
+		Atime: wire.Time{Sec: 11, Nsec: 12}, Mtime: wire.Time{Sec: 1<<32 - 1, Nsec: 999999999}, Ctime: wire.Time{}}}))
+	got, err := c.GetAttr(t.Context(), cred, "h")
+	want := nfsclient.Attr{Type: nfsclient.BlockDevice, Mode: 0o4755, Nlink: 2, UID: 3, GID: 4, Size: 5, Used: 6,
+		Rdev: nfsclient.Device{Major: 7, Minor: 8}, FSID: 9, FileID: 10,
+		Atime: time.Unix(11, 12), Mtime: time.Unix(1<<32-1, 999999999), Ctime: time.Unix(0, 0)}
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+func TestSetAttrConverts(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	var args wire.SetAttrArgs
+	nfs.expect(nfsStep(wire.ProcSetAttr, &wire.WccRes{Status: nfsclient.ErrPerm, Wcc: wire.Wcc{
+		Before: wire.PreAttr{Set: true, Size: 7, Mtime: wire.Time{Sec: 1}}, After: filePost}}).with(&args, func(t *testing.T) {
+		want := wire.SetAttrArgs{Handle: "h", Attr: wire.SetAttr{Mode: wire.OptUint32{Set: true, V: 0o644},
+			GID: wire.OptUint32{Set: true, V: 5}, Size: wire.OptUint64{Set: true, V: 1 << 40},
+			Atime: wire.SetTime{How: nfsclient.TimeServer}, Mtime: wire.SetTime{How: nfsclient.TimeClient, T: wire.Time{Sec: 9, Nsec: 8}}}}
+		if args != want {
+			t.Errorf("got %+v\nwant %+v", args, want)
+		}
+	}))
+	mode, gid, size := uint32(0o100644), uint32(5), uint64(1)<<40
+	wcc, err := c.SetAttr(t.Context(), cred, "h", nfsclient.SetAttr{Mode: &mode, GID: &gid, Size: &size,
+		SetAtime: nfsclient.TimeServer, Atime: time.Unix(1, 1), SetMtime: nfsclient.TimeClient, Mtime: time.Unix(9, 8)})
+	wantStatus(t, err, nfsclient.ErrPerm)
+	if wcc.Before == nil || wcc.Before.Size != 7 || wcc.After == nil || wcc.After.FileID != 2 {
+		t.Errorf("wcc with the failure: %+v", wcc)
+	}
+}
+
+func TestTimesOutOfRange(t *testing.T) {
+	for in, want := range map[time.Time]wire.Time{
+		time.Unix(-1, 5): {},
+		time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC): {Sec: 1<<32 - 1, Nsec: 999999999},
+		time.Unix(3, 4): {Sec: 3, Nsec: 4},
+	} {
+		if got := wire.TimeOf(in); got != want {
+			t.Errorf("%v: %+v", in, got)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	nfs.expect(
+		nfsStep(wire.ProcLookup, &wire.LookupRes{Handle: "f", Dir: dirPost}),
+		nfsStep(wire.ProcLookup, &wire.LookupRes{Status: nfsclient.ErrNoEnt, Dir: dirPost}),
+		nfsStep(wire.ProcLookup, &wire.LookupRes{Dir: dirPost}),
+		step{prog: wire.NFSProgram, vers: 3, proc: wire.ProcLookup, err: refusedErr},
+	)
+	f, err := c.Lookup(t.Context(), cred, "d", "f")
+	if err != nil || f.Handle != "f" || f.Attr != nil || f.Dir == nil {
+		t.Errorf("%+v, %v", f, err)
+	}
+	f, err = c.Lookup(t.Context(), cred, "d", "none")
+	wantStatus(t, err, nfsclient.ErrNoEnt)
+	if f.Dir == nil || err.Error() != "LOOKUP: no such file or directory" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	_, err = c.Lookup(t.Context(), cred, "d", "empty")
+	wantProtocol(t, err, "empty file handle")
+	f, err = c.Lookup(t.Context(), cred, "d", "f")
+	if !errors.Is(err, refusedErr) || f != (nfsclient.Found{}) {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// Names that are none never reach the server.
+func TestNames(t *testing.T) {
+	c, _, _, _ := mounted(t)
+	ctx := t.Context()
+	for name, want := range map[string]nfsclient.Status{"": nfsclient.ErrNoEnt, "a/b": nfsclient.ErrInval, "a\x00": nfsclient.ErrInval,
+		strings.Repeat("n", 256): nfsclient.ErrNameTooLong} {
+		var errs []error
+		add := func(err error) { errs = append(errs, err) }
+		_, err := c.Lookup(ctx, cred, "d", name)
+		add(err)
+		_, err = c.Create(ctx, cred, "d", name, nfsclient.SetAttr{}, false)
+		add(err)
+		_, err = c.Mkdir(ctx, cred, "d", name, nfsclient.SetAttr{})
+		add(err)
+		_, err = c.Symlink(ctx, cred, "d", name, "t", nfsclient.SetAttr{})
+		add(err)
+		_, err = c.Mknod(ctx, cred, "d", name, nfsclient.FIFO, nfsclient.Device{}, nfsclient.SetAttr{})
+		add(err)
+		_, err = c.Remove(ctx, cred, "d", name)
+		add(err)
+		_, err = c.Rmdir(ctx, cred, "d", name)
+		add(err)
+		_, _, err = c.Rename(ctx, cred, "d", name, "d", "ok")
+		add(err)
+		_, _, err = c.Rename(ctx, cred, "d", "ok", "d", name)
+		add(err)
+		_, _, err = c.Link(ctx, cred, "h", "d", name)
+		add(err)
+		for _, err := range errs {
+			wantStatus(t, err, want)
+		}
+	}
+	_, err := c.Symlink(ctx, cred, "d", "l", strings.Repeat("t", wire.MaxPath+1), nfsclient.SetAttr{})
+	wantStatus(t, err, nfsclient.ErrNameTooLong)
+	_, err = c.Mknod(ctx, cred, "d", "n", nfsclient.Regular, nfsclient.Device{}, nfsclient.SetAttr{})
+	wantStatus(t, err, nfsclient.ErrBadType)
+}
+
+func TestJukebox(t *testing.T) {
+	c, nfs, _, waits := mounted(t)
+	later := nfsStep(wire.ProcGetAttr, &wire.GetAttrRes{Status: nfsclient.ErrJukebox})
+	for range 8 {
+		nfs.expect(later)
+	}
+	nfs.expect(nfsStep(wire.ProcGetAttr, &wire.GetAttrRes{Attr: fileAttr}))
+	if a, err := c.GetAttr(t.Context(), cred, "h"); err != nil || a.FileID != 2 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	ms := time.Millisecond
+	if want := []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 5000 * ms, 5000 * ms}; !slices.Equal(*waits, want) {
+		t.Errorf("waited %v, want %v", *waits, want)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	nfs.expect(later.with(&wire.HandleArgs{}, func(*testing.T) { cancel() }))
+	if _, err := c.GetAttr(ctx, cred, "h"); !errors.Is(err, context.Canceled) {
+		t.Errorf("with the context ended while waiting: %v", err)
+	}
+}
+
+func TestSleepEndsWithContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := sleep(t.Context(), time.Nanosecond); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRead(t *testing.T) {
+	c, nfs, a, _ := mounted(t)
+	to := mem.Vec{a.Seg(0, 3), a.Seg(100, 5)}
+	read := func(off uint64, res wire.Message) (nfsclient.ReadResult, error) {
+		var args wire.ReadArgs
+		nfs.expect(nfsStep(wire.ProcRead, res).with(&args, func(t *testing.T) {
+			if args != (wire.ReadArgs{Handle: "h", Offset: off, Count: 8}) {
+				t.Errorf("asked for %+v", args)
+			}
+		}))
+		return c.Read(t.Context(), cred, "h", off, to)
+	}
+	r, err := read(7, &wire.ReadRes{Attr: filePost, Count: 5, Data: wire.Inline([]byte("hello"))})
+	got := make([]byte, 5)
+	to.CopyOut(0, got)
+	if err != nil || r.N != 5 || r.EOF || r.Attr == nil || string(got) != "hello" {
+		t.Errorf("%+v %q %v", r, got, err)
+	}
+	r, err = read(92, &wire.ReadRes{Count: 8, EOF: true, Data: wire.Inline([]byte("12345678"))})
+	if err != nil || r.N != 8 || !r.EOF || r.Attr != nil {
+		t.Errorf("%+v %v", r, err)
+	}
+	r, err = read(100, &wire.ReadRes{Attr: filePost, Data: wire.Inline(nil)})
+	if err != nil || r.N != 0 || !r.EOF {
+		t.Errorf("nothing at the end: %+v %v", r, err)
+	}
+	_, err = read(99, &wire.ReadRes{Attr: filePost, Data: wire.Inline(nil)})
+	wantProtocol(t, err, "no data and no end of file")
+	for _, count := range []uint32{0, 4, 6, 1 << 31} {
+		_, err = read(0, &wire.ReadRes{Count: count, Data: wire.Inline([]byte("hello"))})
+		wantProtocol(t, err, "5 bytes of data")
+	}
+	var malformed *xdr.Error
+	if _, err = read(0, &wire.ReadRes{Count: 9, Data: wire.Inline([]byte("123456789"))}); !errors.As(err, &malformed) {
+		t.Errorf("more data than asked for: %v", err)
+	}
+	r, err = read(0, &wire.ReadRes{Status: nfsclient.ErrAccess, Attr: filePost})
+	wantStatus(t, err, nfsclient.ErrAccess)
+	if r.Attr == nil || r.N != 0 {
+		t.Errorf("with a failure: %+v", r)
+	}
+	if r, err := c.Read(t.Context(), cred, "h", 0, nil); err != nil || r != (nfsclient.ReadResult{}) {
+		t.Errorf("read of nothing: %+v, %v", r, err)
+	}
+}
+
+// Reads and writes larger than the server takes are cut.
+func TestReadWriteCut(t *testing.T) {
+	c, nfs, a, _ := mounted(t)
+	var ra wire.ReadArgs
+	nfs.expect(nfsStep(wire.ProcRead, &wire.ReadRes{Count: 1, Data: wire.Inline([]byte("x"))}).with(&ra, func(t *testing.T) {
+		if ra.Count != 1<<20 {
+			t.Errorf("READ of %d bytes", ra.Count)
+		}
+	}))
+	if _, err := c.Read(t.Context(), cred, "h", 0, mem.Vec{a.Seg(0, 1<<20), a.Seg(1<<20, 1)}); err != nil {
+		t.Error(err)
+	}
+	var wa wire.WriteArgs
+	nfs.expect(nfsStep(wire.ProcWrite, &wire.WriteRes{Count: 1 << 19}).with(&wa, func(t *testing.T) {
+		if wa.Count != 1<<19 || wa.Data.Len != 1<<19 {
+			t.Errorf("WRITE of %d bytes, %d given", wa.Count, wa.Data.Len)
+		}
+	}))
+	if r, err := c.Write(t.Context(), cred, "h", 0, mem.Vec{a.Seg(0, 1<<20)}, nfsclient.Unstable); err != nil || r.N != 1<<19 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	c, nfs, a, _ := mounted(t)
+	from := mem.Vec{a.Seg(10, 2), a.Seg(50, 3)}
+	from.CopyIn(0, []byte("hello"))
+	write := func(how nfsclient.Stable, res *wire.WriteRes) (nfsclient.WriteResult, error) {
+		var args wire.WriteArgs
+		nfs.expect(nfsStep(wire.ProcWrite, res).with(&args, func(t *testing.T) {
+			if args.Handle != "h" || args.Offset != 9 || args.Count != 5 || args.Stable != how || string(args.Data.Data) != "hello" {
+				t.Errorf("sent %+v", args)
+			}
+		}))
+		return c.Write(t.Context(), cred, "h", 9, from, how)
+	}
+	wcc := wire.Wcc{Before: wire.PreAttr{Set: true}, After: filePost}
+	r, err := write(nfsclient.Unstable, &wire.WriteRes{Wcc: wcc, Count: 3, Committed: nfsclient.FileSync, Verifier: nfsclient.Verifier{1}})
+	if err != nil || r.N != 3 || r.Committed != nfsclient.FileSync || r.Verifier != (nfsclient.Verifier{1}) || r.Wcc.After == nil || r.Wcc.Before == nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, count := range []uint32{0, 6, 1<<32 - 1} {
+		r, err = write(nfsclient.Unstable, &wire.WriteRes{Count: count})
+		wantProtocol(t, err, "for 5 bytes")
+		if r.N != 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	_, err = write(nfsclient.DataSync, &wire.WriteRes{Count: 5, Committed: nfsclient.Unstable})
+	wantProtocol(t, err, "committed 0 where 1")
+	r, err = write(nfsclient.Unstable, &wire.WriteRes{Status: nfsclient.ErrNoSpace, Wcc: wcc})
+	wantStatus(t, err, nfsclient.ErrNoSpace)
+	if r.Wcc.After == nil {
+		t.Errorf("with a failure: %+v", r)
+	}
+	if _, err := c.Write(t.Context(), cred, "h", 0, nil, nfsclient.Unstable); err == nil {
+		t.Error("write of nothing succeeded")
+	}
+}
+
+func TestCommit(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	var args wire.CommitArgs
+	nfs.expect(nfsStep(wire.ProcCommit, &wire.CommitRes{Wcc: wire.Wcc{After: filePost}, Verifier: nfsclient.Verifier{7}}).with(&args, func(t *testing.T) {
+		if args != (wire.CommitArgs{Handle: "h", Offset: 4096, Count: 100}) {
+			t.Errorf("%+v", args)
+		}
+	}), nfsStep(wire.ProcCommit, &wire.CommitRes{Status: nfsclient.ErrIO}))
+	v, wcc, err := c.Commit(t.Context(), cred, "h", 4096, 100)
+	if err != nil || v != (nfsclient.Verifier{7}) || wcc.After == nil {
+		t.Errorf("%v %+v %v", v, wcc, err)
+	}
+	_, _, err = c.Commit(t.Context(), cred, "h", 0, 0)
+	wantStatus(t, err, nfsclient.ErrIO)
+}
+
+func TestAccessIsNoMoreThanAsked(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	nfs.expect(nfsStep(wire.ProcAccess, &wire.AccessRes{Attr: dirPost, Access: 0x3f}),
+		nfsStep(wire.ProcAccess, &wire.AccessRes{Status: nfsclient.ErrStale, Attr: dirPost}))
+	got, attr, err := c.Access(t.Context(), cred, "h", nfsclient.AccessRead|nfsclient.AccessLookup)
+	if err != nil || got != nfsclient.AccessRead|nfsclient.AccessLookup || attr == nil {
+		t.Errorf("%x %v %v", got, attr, err)
+	}
+	_, attr, err = c.Access(t.Context(), cred, "h", nfsclient.AccessRead)
+	wantStatus(t, err, nfsclient.ErrStale)
+	if attr == nil {
+		t.Error("no attributes with the failure")
+	}
+}
+
+func TestSymlinkTargets(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	long := strings.Repeat("t", wire.MaxPath)
+	for _, target := range []string{"", "x", long} {
+		var args wire.SymlinkArgs
+		nfs.expect(nfsStep(wire.ProcSymlink, &wire.MadeRes{Handle: wire.PostHandle{Set: true, Handle: "l"}, Attr: filePost}).
+			with(&args, func(t *testing.T) {
+				if string(args.Target.Data) != target || args.Where != (wire.DirOp{Dir: "d", Name: "l"}) {
+					t.Errorf("%+v", args)
+				}
+			}), nfsStep(wire.ProcReadLink, &wire.ReadLinkRes{Attr: filePost, Target: wire.Inline([]byte(target))}))
+		if _, err := c.Symlink(t.Context(), cred, "d", "l", target, nfsclient.SetAttr{}); err != nil {
+			t.Error(err)
+		}
+		got, attr, err := c.Readlink(t.Context(), cred, "l")
+		if err != nil || got != target || attr == nil {
+			t.Errorf("target of %d bytes came back with %d, %v", len(target), len(got), err)
+		}
+	}
+	nfs.expect(nfsStep(wire.ProcReadLink, &wire.ReadLinkRes{Target: wire.Inline([]byte(long + "t"))}),
+		nfsStep(wire.ProcReadLink, &wire.ReadLinkRes{Status: nfsclient.ErrInval, Attr: filePost}))
+	var malformed *xdr.Error
+	if _, _, err := c.Readlink(t.Context(), cred, "l"); !errors.As(err, &malformed) {
+		t.Errorf("target too long: %v", err)
+	}
+	_, attr, err := c.Readlink(t.Context(), cred, "l")
+	wantStatus(t, err, nfsclient.ErrInval)
+	if attr == nil {
+		t.Error("no attributes with the failure")
+	}
+	if n := len(c.paths.free); n != pathCount {
+		t.Errorf("%d of %d buffers came back", n, pathCount)
+	}
+}
+
+// With all path buffers lent, the next call waits as long as its context lets.
+func TestPathBuffersAreBounded(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	var lent []mem.Seg
+	for range pathCount {
+		s, err := c.paths.get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lent = append(lent, s)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := c.Readlink(ctx, cred, "l"); !errors.Is(err, context.Canceled) {
+		t.Errorf("with none free: %v", err)
+	}
+	nfs.expect(nfsStep(wire.ProcReadLink, &wire.ReadLinkRes{Target: wire.Inline([]byte("x"))}))
+	done := make(chan error)
+	go func() {
+		_, _, err := c.Readlink(t.Context(), cred, "l")
+		done <- err
+	}()
+	for _, s := range lent {
+		c.paths.put(s)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMalformedReplies(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	var w xdr.Writer
+	(&wire.GetAttrRes{Attr: fileAttr}).Append(&w)
+	good := w.Bytes()
+	for _, raw := range [][]byte{{}, good[:len(good)-1], append(bytes.Clone(good), 0, 0, 0, 0), make([]byte, len(good))} {
+		nfs.expect(step{prog: wire.NFSProgram, vers: 3, proc: wire.ProcGetAttr, raw: raw})
+		var malformed *xdr.Error
+		if _, err := c.GetAttr(t.Context(), cred, "h"); !errors.As(err, &malformed) || !strings.HasPrefix(err.Error(), "GETATTR: ") {
+			t.Errorf("%d bytes: %v", len(raw), err)
+		}
+	}
+}
+
+func TestStatFSAndNames(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	wcc := wire.Wcc{After: dirPost}
+	nfs.expect(
+		nfsStep(wire.ProcFSStat, &wire.FSStatRes{TotalBytes: 1, FreeBytes: 2, AvailBytes: 3, TotalFiles: 4, FreeFiles: 5, AvailFiles: 6}),
+		nfsStep(wire.ProcRename, &wire.RenameRes{FromDir: wcc}),
+		nfsStep(wire.ProcRename, &wire.RenameRes{Status: nfsclient.ErrNotEmpty, ToDir: wcc}),
+		nfsStep(wire.ProcLink, &wire.LinkRes{Attr: filePost, Dir: wcc}),
+		nfsStep(wire.ProcRemove, &wire.WccRes{Wcc: wcc}),
+		nfsStep(wire.ProcRmdir, &wire.WccRes{Status: nfsclient.ErrNotEmpty, Wcc: wcc}),
+	)
+	fs, err := c.StatFS(t.Context(), cred, "h")
+	if want := (nfsclient.StatFS{TotalBytes: 1, FreeBytes: 2, AvailBytes: 3, TotalFiles: 4, FreeFiles: 5, AvailFiles: 6, NameMax: 255}); err != nil || fs != want {
+		t.Errorf("%+v, %v", fs, err)
+	}
+	from, to, err := c.Rename(t.Context(), cred, "d", "a", "e", "b")
+	if err != nil || from.After == nil || to.After != nil {
+		t.Errorf("%+v %+v %v", from, to, err)
+	}
+	from, to, err = c.Rename(t.Context(), cred, "d", "a", "e", "b")
+	wantStatus(t, err, nfsclient.ErrNotEmpty)
+	if from.After != nil || to.After == nil {
+		t.Errorf("%+v %+v", from, to)
+	}
+	attr, dir, err := c.Link(t.Context(), cred, "h", "d", "l")
+	if err != nil || attr == nil || dir.After == nil {
+		t.Errorf("%v %+v %v", attr, dir, err)
+	}
+	if dir, err := c.Remove(t.Context(), cred, "d", "l"); err != nil || dir.After == nil {
+		t.Errorf("%+v %v", dir, err)
+	}
+	dir, err = c.Rmdir(t.Context(), cred, "d", "l")
+	wantStatus(t, err, nfsclient.ErrNotEmpty)
+	if !reflect.DeepEqual(dir, nfsclient.Wcc{After: toPost(&dirPost)}) {
+		t.Errorf("%+v", dir)
+	}
+}
+
+var _ transport.Caller = (*fakeServer)(nil)

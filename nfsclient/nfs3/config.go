@@ -1,0 +1,73 @@
+package nfs3
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// Config says what to mount and how.
+type Config struct {
+	// Host is the server as the user named it, for messages; Addr its address.
+	Host string
+	Addr netip.Addr
+	// Export is the path to mount.
+	Export string
+	// Caller carries NFS. The Client takes it when Mount succeeds; after a
+	// failure it is still the caller's to close.
+	Caller transport.Caller
+	// Dial makes a Caller over TCP for rpcbind and mountd, which do not speak
+	// RDMA (RFC 8267 section 3.3). It must give up on a dead server: with ctx, or like a
+	// soft mount. Mount closes what it makes.
+	Dial func(ctx context.Context, to netip.AddrPort) (transport.Caller, error)
+	// MountPort is mountd's port; 0 asks rpcbind.
+	MountPort uint16
+	// RSize and WSize bound one read or write, in bytes; 0 leaves it to the
+	// server and the transport.
+	RSize, WSize int
+	// Cred is used for mounting.
+	Cred nfsclient.Cred
+	// Logf, when not nil, gets what is worth knowing and no error.
+	Logf func(format string, args ...any)
+}
+
+const (
+	// maxIO bounds a read or write when nothing else does: the largest that
+	// Linux servers offer.
+	maxIO = 4 << 20
+	// unknownIO is used when a server states no maximum.
+	unknownIO = 8 << 10
+	minIO     = 1 << 10
+	pageSize  = 4 << 10
+
+	// A directory part asks for what the server prefers within these bounds.
+	minReadDir = 8 << 10
+	maxReadDir = 64 << 10
+	// growReadDir bounds a part when an entry is too large for that.
+	growReadDir = 256 << 10
+
+	defaultNameMax = 255
+)
+
+// ioSize is the size of the largest read or write: the least of the bounds
+// given, of which those that are 0 do not count, in whole pages if it can be.
+func ioSize(server uint32, transport, user int) int {
+	n := maxIO
+	if server == 0 {
+		server = unknownIO
+	}
+	if uint64(server) < uint64(n) {
+		n = int(server)
+	}
+	for _, m := range []int{transport, user} {
+		if m > 0 {
+			n = min(n, m)
+		}
+	}
+	if n >= pageSize {
+		return n &^ (pageSize - 1)
+	}
+	return max(n&^(minIO-1), minIO)
+}

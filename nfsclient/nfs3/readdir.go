@@ -1,0 +1,87 @@
+package nfs3
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+)
+
+// ReadDir implements nfsclient.Client (RFC 1813 sections 3.3.16 and 3.3.17).
+func (c *Client) ReadDir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, from nfsclient.DirPos, plus bool) (nfsclient.DirPart, error) {
+	// The reply must not exceed what the transport takes.
+	most := growReadDir
+	if lim := c.caller.Limits().MaxRecv; lim > 0 {
+		most = min(most, lim)
+	}
+	for size := min(c.info.ReadDirMax, most); ; size = min(2*size, most) {
+		plus = plus && !c.noPlus.Load()
+		res := wire.ReadDirRes{Plus: plus}
+		err := c.do(ctx, cr, readDirRequest(dir, from, plus, uint32(size), &res))
+		if st, _ := nfsclient.StatusOf(err); plus && st == nfsclient.ErrNotSupp {
+			c.noPlus.Store(true)
+			c.cf.Logf("%s: server has no READDIRPLUS", c.cf.Host)
+			return c.ReadDir(ctx, cr, dir, from, false)
+		}
+		if err == nil && len(res.Entries) == 0 && !res.EOF {
+			// Neither an entry nor the end: as much as to say that the next
+			// entry does not fit.
+			err = &nfsclient.Error{Op: readDirOp(plus), Status: nfsclient.ErrTooSmall}
+		}
+		if st, _ := nfsclient.StatusOf(err); st == nfsclient.ErrTooSmall && size < most {
+			continue
+		}
+		if !answered(err) {
+			return nfsclient.DirPart{}, err
+		}
+		part := nfsclient.DirPart{Dir: toPost(&res.Dir)}
+		if err != nil {
+			return part, err
+		}
+		part.Verifier, part.EOF = res.Verifier, res.EOF
+		part.Entries, err = dirents(from.Cookie, &res)
+		return part, err
+	}
+}
+
+func readDirOp(plus bool) string {
+	if plus {
+		return "READDIRPLUS"
+	}
+	return "READDIR"
+}
+
+func readDirRequest(dir nfsclient.Handle, from nfsclient.DirPos, plus bool, size uint32, res *wire.ReadDirRes) *request {
+	q := &request{op: readDirOp(plus), res: res, status: &res.Status, replyMax: wire.ReadDirReplyMax(size)}
+	if !plus {
+		q.proc = wire.ProcReadDir
+		q.args = &wire.ReadDirArgs{Dir: dir, Cookie: from.Cookie, Verifier: from.Verifier, Count: size}
+		return q
+	}
+	// dircount bounds the part of it that names take: as maxcount bounds that
+	// already, it need not bind.
+	q.proc = wire.ProcReadDirPlus
+	q.args = &wire.ReadDirPlusArgs{Dir: dir, Cookie: from.Cookie, Verifier: from.Verifier, DirCount: size, MaxCount: size}
+	return q
+}
+
+// dirents checks the entries: a name that is none would mislead whoever joins
+// it to a path, and a part that ends where it began would be read for ever.
+func dirents(from uint64, res *wire.ReadDirRes) ([]nfsclient.Dirent, error) {
+	out := make([]nfsclient.Dirent, len(res.Entries))
+	for i := range res.Entries {
+		e := &res.Entries[i]
+		if !validName(e.Name) {
+			return nil, broken(readDirOp(res.Plus), "an entry named %q", e.Name)
+		}
+		out[i] = nfsclient.Dirent{FileID: e.FileID, Name: e.Name, Cookie: e.Cookie}
+		if e.Handle.Set {
+			out[i].Handle = e.Handle.Handle
+		}
+		out[i].Attr = toPost(&e.Attr)
+	}
+	if n := len(out); n > 0 && !res.EOF && out[n-1].Cookie == from {
+		return nil, broken(readDirOp(res.Plus), "the cookie %d again", from)
+	}
+	return out, nil
+}

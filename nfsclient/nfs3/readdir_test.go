@@ -1,0 +1,99 @@
+package nfs3
+
+import (
+	"testing"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+func TestReadDirPlus(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	var args wire.ReadDirPlusArgs
+	nfs.expect(nfsStep(wire.ProcReadDirPlus, &wire.ReadDirRes{Plus: true, Dir: dirPost, Verifier: nfsclient.Verifier{2}, EOF: true,
+		Entries: []wire.Entry{
+			{FileID: 1, Name: ".", Cookie: 5},
+			{FileID: 2, Name: "f", Cookie: 6, Attr: filePost, Handle: wire.PostHandle{Set: true, Handle: "fh"}},
+		}}).with(&args, func(t *testing.T) {
+		if args != (wire.ReadDirPlusArgs{Dir: "d", Cookie: 4, Verifier: nfsclient.Verifier{1}, DirCount: minReadDir, MaxCount: minReadDir}) {
+			t.Errorf("%+v", args)
+		}
+	}))
+	p, err := c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{Cookie: 4, Verifier: nfsclient.Verifier{1}}, true)
+	if err != nil || !p.EOF || p.Verifier != (nfsclient.Verifier{2}) || p.Dir == nil || len(p.Entries) != 2 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if e := p.Entries[0]; e.Attr != nil || e.Handle != "" || e.Name != "." || e.Cookie != 5 {
+		t.Errorf("%+v", e)
+	}
+	if e := p.Entries[1]; e.Attr == nil || e.Attr.FileID != 2 || e.Handle != "fh" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestReadDirFallsBack(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	var first, second wire.ReadDirArgs
+	plain := func(args *wire.ReadDirArgs) func(t *testing.T) {
+		return func(t *testing.T) {
+			if *args != (wire.ReadDirArgs{Dir: "d", Count: minReadDir}) {
+				t.Errorf("%+v", args)
+			}
+		}
+	}
+	res := &wire.ReadDirRes{EOF: true, Entries: []wire.Entry{{FileID: 1, Name: "a", Cookie: 1}}}
+	nfs.expect(nfsStep(wire.ProcReadDirPlus, &wire.ReadDirRes{Plus: true, Status: nfsclient.ErrNotSupp}),
+		nfsStep(wire.ProcReadDir, res).with(&first, plain(&first)), nfsStep(wire.ProcReadDir, res).with(&second, plain(&second)))
+	for range 2 {
+		if p, err := c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{}, true); err != nil || len(p.Entries) != 1 {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	nfs.expect(nfsStep(wire.ProcReadDir, &wire.ReadDirRes{Status: nfsclient.ErrNotSupp, Dir: dirPost}))
+	p, err := c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{}, false)
+	wantStatus(t, err, nfsclient.ErrNotSupp)
+	if p.Dir == nil {
+		t.Error("no attributes with the failure")
+	}
+}
+
+// When an entry does not fit, or none comes, more room is given, within bounds.
+func TestReadDirGrows(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	for i, res := range []*wire.ReadDirRes{{Status: nfsclient.ErrTooSmall}, {}, {Entries: []wire.Entry{{Name: "a", Cookie: 1}}}} {
+		var args wire.ReadDirArgs
+		nfs.expect(nfsStep(wire.ProcReadDir, res).with(&args, func(t *testing.T) {
+			if args.Count != minReadDir<<i {
+				t.Errorf("count %d at try %d", args.Count, i)
+			}
+		}))
+	}
+	if p, err := c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{}, false); err != nil || len(p.Entries) != 1 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for size := minReadDir; size <= growReadDir; size *= 2 {
+		nfs.expect(nfsStep(wire.ProcReadDir, &wire.ReadDirRes{}))
+	}
+	_, err := c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{}, false)
+	wantStatus(t, err, nfsclient.ErrTooSmall)
+	nfs.limits = transport.Limits{MaxRecv: minReadDir}
+	nfs.expect(nfsStep(wire.ProcReadDir, &wire.ReadDirRes{}))
+	_, err = c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{}, false)
+	wantStatus(t, err, nfsclient.ErrTooSmall)
+}
+
+func TestReadDirRejects(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	for name, words := range map[string]string{"": "an entry named", "../x": "an entry named", "a\x00b": "an entry named"} {
+		nfs.expect(nfsStep(wire.ProcReadDir, &wire.ReadDirRes{EOF: true, Entries: []wire.Entry{{Name: name, Cookie: 1}}}))
+		_, err := c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{}, false)
+		wantProtocol(t, err, words)
+	}
+	nfs.expect(nfsStep(wire.ProcReadDir, &wire.ReadDirRes{Entries: []wire.Entry{{Name: "a", Cookie: 8}, {Name: "b", Cookie: 9}}}))
+	_, err := c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{Cookie: 9}, false)
+	wantProtocol(t, err, "the cookie 9 again")
+	nfs.expect(nfsStep(wire.ProcReadDir, &wire.ReadDirRes{Status: nfsclient.ErrBadCookie}))
+	_, err = c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{Cookie: 9}, false)
+	wantStatus(t, err, nfsclient.ErrBadCookie)
+}

@@ -1,0 +1,110 @@
+package nfs3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// call makes one call of a program other than NFS.
+func call(ctx context.Context, c transport.Caller, prog, vers, proc uint32, cr transport.Cred, args, res wire.Message, replyMax int) error {
+	return c.Call(ctx, &transport.Call{Prog: prog, Vers: vers, Proc: proc, Cred: cr,
+		Args: args.Append, Result: parser(res), ReplyMax: replyMax})
+}
+
+// mountdPort asks rpcbind for mountd's TCP port (RFC 1833). Version 2 is what
+// everything has, but it knows IPv4 only.
+func (cf *Config) mountdPort(ctx context.Context) (uint16, error) {
+	at := netip.AddrPortFrom(cf.Addr, wire.RpcbindPort)
+	c, err := cf.Dial(ctx, at)
+	if err != nil {
+		return 0, cf.rpcbindError(err)
+	}
+	defer cf.close(c)
+	port, err := uint16(0), error(nil)
+	if cf.Addr.Unmap().Is4() {
+		port, err = getPort(ctx, c)
+		if err == nil || !hasNoVersion(err) {
+			return cf.foundPort(port, err)
+		}
+	}
+	for _, vers := range []uint32{wire.RpcbindV4, wire.RpcbindV3} {
+		port, err = getAddr(ctx, c, vers, cf.Addr)
+		if err == nil || !hasNoVersion(err) {
+			break
+		}
+	}
+	return cf.foundPort(port, err)
+}
+
+func (cf *Config) foundPort(port uint16, err error) (uint16, error) {
+	switch {
+	case err != nil:
+		return 0, cf.rpcbindError(err)
+	case port == 0:
+		return 0, cf.fail(MountdMissing, "rpcbind on the server knows no MOUNT service of version 3 over TCP",
+			"is the NFS server running there, with version 3 enabled? Otherwise give -o mountport=", nil)
+	}
+	return port, nil
+}
+
+func (cf *Config) rpcbindError(err error) error {
+	at := netip.AddrPortFrom(cf.Addr, wire.RpcbindPort)
+	why := fmt.Sprintf("rpcbind on %s does not answer", at)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		why = fmt.Sprintf("rpcbind on %s refused the connection", at)
+	}
+	return cf.fail(RpcbindUnreachable, why, "give -o mountport= if mountd's port is known", err)
+}
+
+// hasNoVersion: the server has the program, but not in the version asked for.
+func hasNoVersion(err error) bool {
+	var r *transport.RPCError
+	return errors.As(err, &r) && !r.Denied &&
+		(transport.AcceptStat(r.Code) == transport.ProgMismatch || transport.AcceptStat(r.Code) == transport.ProcUnavail)
+}
+
+func getPort(ctx context.Context, c transport.Caller) (uint16, error) {
+	args := wire.GetPortArgs{Program: wire.MountProgram, Version: wire.MountVersion, Proto: wire.ProtoTCP}
+	var res wire.GetPortRes
+	err := call(ctx, c, wire.RpcbindProgram, wire.PortmapVersion, wire.PortmapGetPort, transport.Cred{}, &args, &res, wire.GetPortReplyMax)
+	if err == nil && res.Port > 65535 {
+		err = fmt.Errorf("%w: port %d", transport.ErrProtocol, res.Port)
+	}
+	return uint16(res.Port), err
+}
+
+func getAddr(ctx context.Context, c transport.Caller, vers uint32, at netip.Addr) (uint16, error) {
+	args := wire.GetAddrArgs{Program: wire.MountProgram, Version: wire.MountVersion, NetID: "tcp"}
+	if at.Unmap().Is6() {
+		args.NetID = "tcp6"
+	}
+	var res wire.GetAddrRes
+	err := call(ctx, c, wire.RpcbindProgram, vers, wire.RpcbindGetAddr, transport.Cred{}, &args, &res, wire.GetAddrReplyMax)
+	if err != nil || res.Addr == "" {
+		return 0, err
+	}
+	return universalPort(res.Addr)
+}
+
+// universalPort is the port in a universal address (RFC 5665 section 5.2.3.3): its last
+// two numbers, each a byte. The address before them is the server's view of
+// itself and may be no use to us.
+func universalPort(addr string) (uint16, error) {
+	parts := strings.Split(addr, ".")
+	if n := len(parts); n >= 3 {
+		hi, errHi := strconv.ParseUint(parts[n-2], 10, 8)
+		lo, errLo := strconv.ParseUint(parts[n-1], 10, 8)
+		if errHi == nil && errLo == nil {
+			return uint16(hi<<8 | lo), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: universal address %q", transport.ErrProtocol, addr)
+}

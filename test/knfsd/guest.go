@@ -1,0 +1,262 @@
+package knfsd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rdmafs/rdmafs/test/knfsd/guest/ctl"
+)
+
+// stopGrace is what a guest gets to power off before it is killed.
+const stopGrace = time.Minute
+
+// Guest is a running guest. Its methods may be called at once, except that
+// the server is started and stopped by one caller at a time.
+type Guest struct {
+	cfg     Config
+	dir     string // temporary folder
+	share   string
+	addrs   map[Service]netip.AddrPort
+	ns      *netns // nil without a tap
+	machine *machine
+	control *controller
+
+	stopping sync.Once
+	stopErr  error
+}
+
+// Start boots a guest and returns when all that c asks for is served. The
+// first call on a machine builds the image, see Build. The caller owes a Stop.
+func Start(ctx context.Context, c Config) (*Guest, error) {
+	c = c.withDefaults()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if err := Available(c); err != nil {
+		return nil, err
+	}
+	img, err := build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guest{cfg: c, addrs: make(map[Service]netip.AddrPort)}
+	err = g.boot(ctx, img)
+	if err == nil {
+		err = g.configure(ctx)
+	}
+	if err != nil {
+		console := g.Console()
+		return nil, errors.Join(err, fmt.Errorf("knfsd: console:\n%s", console), g.release(true))
+	}
+	return g, nil
+}
+
+// configure sets up network, devices and server inside the booted guest.
+func (g *Guest) configure(ctx context.Context) error {
+	select {
+	case <-g.control.ready:
+	case <-g.machine.done:
+		return fmt.Errorf("%w: qemu: %v", ErrGone, g.machine.err)
+	case <-ctx.Done():
+		return fmt.Errorf("knfsd: waiting for the guest to boot: %w", ctx.Err())
+	}
+	steps := []string{fmt.Sprintf("net %v/24 %v %d", g.GuestAddr(), g.HostAddr(), g.cfg.MTU)}
+	if g.cfg.has(SIW) {
+		variant := "stock"
+		if g.cfg.RepairedSIW {
+			variant = "repaired"
+		}
+		steps = append(steps, "rdma_device "+variant)
+	}
+	if g.cfg.has(RXE) {
+		steps = append(steps, "rdma_device rxe")
+	}
+	steps = append(steps, "base")
+	if !g.cfg.NoServer {
+		// An option's value has no business with the shell.
+		export := "exported " + quote(g.cfg.ExportOptions)
+		if g.cfg.DiskMiB > 0 {
+			export += " ext4 /dev/vda"
+		} else {
+			export += fmt.Sprintf(" tmpfs %dm", g.cfg.TmpfsMiB)
+		}
+		steps = append(steps, export)
+	}
+	for _, s := range steps {
+		if err := g.verb(ctx, s); err != nil {
+			return err
+		}
+	}
+	if g.cfg.NoServer {
+		return nil
+	}
+	return g.StartServer(ctx)
+}
+
+// verb runs one of the guest script's verbs.
+func (g *Guest) verb(ctx context.Context, v string) error {
+	_, err := g.Check(ctx, "guest "+v)
+	return err
+}
+
+// Addr is where the host reaches the service: for a Tap network only from
+// inside its namespace, see InNetNS. It is the zero AddrPort when the service
+// is not there: RXE over Slirp, a device that Config leaves out.
+func (g *Guest) Addr(s Service) netip.AddrPort { return g.addrs[s] }
+
+// GuestAddr is the guest's own address, HostAddr the host's as the guest
+// sees it. With Slirp neither is of use outside the guest.
+func (g *Guest) GuestAddr() netip.Addr {
+	if g.ns == nil {
+		return slirpGuest
+	}
+	return GuestAddr
+}
+
+// HostAddr: see GuestAddr.
+func (g *Guest) HostAddr() netip.Addr {
+	if g.ns == nil {
+		return slirpHost
+	}
+	return HostAddr
+}
+
+// Share is the host's name of the guest's /share.
+func (g *Guest) Share() string { return g.share }
+
+// NetNS is a path of the Tap network's namespace for nsenter --net=, valid
+// until Stop; empty with Slirp.
+func (g *Guest) NetNS() string {
+	if g.ns == nil {
+		return ""
+	}
+	return g.ns.path()
+}
+
+// InNetNS calls f on a thread inside the Tap network's namespace; with Slirp
+// it just calls it. Sockets that f itself opens and processes that it starts
+// belong to the namespace for good; goroutines that it starts do not.
+func (g *Guest) InNetNS(f func() error) error {
+	if g.ns == nil {
+		return f()
+	}
+	return g.ns.do(f)
+}
+
+// Run executes a shell command as the guest's root and returns what it wrote
+// to standard output and error together, and its exit code, 128 and more for a
+// signal. Commands may run side by side. The error is not nil only if the
+// command could not be run or did not end before ctx; then it is killed.
+// Processes that a command leaves behind should have their output redirected.
+func (g *Guest) Run(ctx context.Context, command string) (output string, code int, err error) {
+	return g.control.run(ctx, command)
+}
+
+// Check is Run for a command that is to succeed: a code other than zero is an
+// *ExitError.
+func (g *Guest) Check(ctx context.Context, command string) (output string, err error) {
+	output, code, err := g.Run(ctx, command)
+	if err == nil && code != 0 {
+		err = &ExitError{Command: command, Code: code, Output: output}
+	}
+	return output, err
+}
+
+// StartServer starts the NFS server's threads and listeners.
+func (g *Guest) StartServer(ctx context.Context) error {
+	return g.verb(ctx, fmt.Sprintf("serve %d", g.cfg.Threads))
+}
+
+// StopServer ends the NFS server's threads, all its connections and all
+// version 4 state. MOUNT and rpcbind go on, and so do the exported data.
+func (g *Guest) StopServer(ctx context.Context) error { return g.verb(ctx, "unserve") }
+
+// RestartServer is StopServer and StartServer: clients lose their connections
+// and find the same file handles and data under a new write verifier.
+func (g *Guest) RestartServer(ctx context.Context) error {
+	if err := g.StopServer(ctx); err != nil {
+		return err
+	}
+	return g.StartServer(ctx)
+}
+
+// SetInlineThreshold sets the largest message that the server takes and sends
+// without a chunk on RDMA connections made from now on. The kernel takes
+// 4096, its default, to 65536.
+func (g *Guest) SetInlineThreshold(ctx context.Context, bytes int) error {
+	return g.verb(ctx, fmt.Sprintf("inline %d", bytes))
+}
+
+// SetClientInlineThreshold is the same of the guest's NFS client, for mounts
+// made from now on. The kernel takes 1024 to 65536; its default is 4096.
+func (g *Guest) SetClientInlineThreshold(ctx context.Context, bytes int) error {
+	return g.verb(ctx, fmt.Sprintf("client_inline %d", bytes))
+}
+
+// consoleTail is how much of each log Console returns.
+const consoleTail = 8 << 10
+
+// Console is the end of the guest's kernel log, and what qemu said, for the
+// report of a failure. After Stop it is empty.
+func (g *Guest) Console() string {
+	var all string
+	for _, name := range []string{"console", "qemu"} {
+		b, err := os.ReadFile(filepath.Join(g.dir, name))
+		if err == nil && len(b) > 0 {
+			all += string(tail(b, consoleTail))
+		}
+	}
+	return all
+}
+
+// Stop powers the guest off, or kills it if it will not go, and removes its
+// namespace and files. The error tells of a kill. Further calls return the
+// same.
+func (g *Guest) Stop() error {
+	g.stopping.Do(func() { g.stopErr = g.release(false) })
+	return g.stopErr
+}
+
+// release undoes what boot did, as far as it came.
+func (g *Guest) release(kill bool) error {
+	var errs []error
+	if g.machine != nil {
+		if !kill {
+			errs = append(errs, g.powerOff())
+		}
+		g.machine.kill()
+	}
+	if g.control != nil {
+		errs = append(errs, g.control.close())
+	}
+	if g.ns != nil {
+		errs = append(errs, g.ns.close())
+	}
+	if g.dir != "" {
+		errs = append(errs, os.RemoveAll(g.dir))
+	}
+	return errors.Join(errs...)
+}
+
+func (g *Guest) powerOff() error {
+	if g.machine.exited() {
+		return fmt.Errorf("%w: it ended before it was stopped: qemu: %v", ErrGone, g.machine.err)
+	}
+	if err := g.control.send(ctl.Frame{Kind: ctl.PowerOff}); err != nil {
+		return err
+	}
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case <-g.machine.done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("knfsd: the guest did not power off and was killed; console:\n%s", g.Console())
+	}
+}

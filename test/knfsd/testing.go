@@ -1,0 +1,49 @@
+package knfsd
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+)
+
+// requireEnv, when set, makes a missing prerequisite a failure: for machines
+// whose job it is to run these tests.
+const requireEnv = "RDMAFS_KNFSD_REQUIRED"
+
+// bootTime bounds a first start, which builds the image.
+const bootTime = 10 * time.Minute
+
+// Need skips the test, with the reason, where no guest of this kind can run;
+// if RDMAFS_KNFSD_REQUIRED is set it fails the test instead.
+func Need(t testing.TB, c Config) {
+	t.Helper()
+	if err := Available(c); err != nil {
+		if os.Getenv(requireEnv) != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
+// StartTest is Start for a test: it Needs the guest, and stops it when the
+// test ends, showing the console if the test failed.
+func StartTest(t testing.TB, c Config) *Guest {
+	t.Helper()
+	Need(t, c)
+	ctx, cancel := context.WithTimeout(context.Background(), bootTime)
+	defer cancel()
+	g, err := Start(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("console of the guest:\n%s", g.Console())
+		}
+		if err := g.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}

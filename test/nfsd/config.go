@@ -1,0 +1,147 @@
+package nfsd
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"path"
+
+	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
+)
+
+// Squash says which users are made anonymous. It matters only where the server
+// is root; otherwise it does everything as its own user.
+type Squash uint8
+
+const (
+	// SquashRoot makes user and group 0 anonymous.
+	SquashRoot Squash = iota
+	// SquashNone takes every user as given.
+	SquashNone
+	// SquashAll makes everyone anonymous.
+	SquashAll
+)
+
+// Nobody is the default anonymous user and group.
+const Nobody = 65534
+
+// Export is a directory that clients may mount.
+type Export struct {
+	// Dir is the directory; Path the name under which it is exported, Dir
+	// itself when empty.
+	Dir, Path string
+	// ID stands in handles and must stay the same over restarts. 0 derives it
+	// from Path.
+	ID       uint32
+	ReadOnly bool
+	Squash   Squash
+	// AnonUID and AnonGID are the anonymous user; nil means Nobody.
+	AnonUID, AnonGID *uint32
+	// Async answers changes of names and attributes before they are on stable
+	// storage. Data is not affected.
+	Async bool
+	// Lossy keeps unstable writes in memory until COMMIT.
+	Lossy bool
+	// InodeHandles refuses handles made by the kernel.
+	InodeHandles bool
+}
+
+// Config says what a server serves.
+type Config struct {
+	Exports []Export
+	// MaxIO bounds one READ or WRITE, in bytes. 0 means 1 MiB.
+	MaxIO int
+	// MaxOpen bounds the cached files of an export; 0 chooses.
+	MaxOpen int
+	// Duplicates bounds the remembered replies; 0 means 4096.
+	Duplicates int
+	// Workers bounds the calls served at once for a connection; 0 leaves it
+	// to the transport.
+	Workers int
+	// Faults, when not nil, are carried out.
+	Faults *Faults
+}
+
+const (
+	defaultMaxIO = 1 << 20
+	minMaxIO     = 4096
+	maxMaxIO     = 16 << 20
+)
+
+// Action is what a fault does to a call.
+type Action uint8
+
+const (
+	// Proceed does nothing. A hook that is to delay a call blocks until its
+	// event or ctx is done, and returns this.
+	Proceed Action = iota
+	// Drop never answers the call; from Before, it is not carried out either.
+	Drop
+	// Crash is Drop, and Server.Crash.
+	Crash
+)
+
+// Event is a call that a fault may befall.
+type Event struct {
+	Transport, Peer  string
+	XID              uint32
+	Prog, Vers, Proc uint32
+	// Replayed: the reply comes out of the duplicate request cache.
+	Replayed bool
+}
+
+// Faults are hooks for tests. ctx ends with the connection.
+type Faults struct {
+	// Before is asked when a call has come, After when its reply is ready.
+	Before, After func(ctx context.Context, e Event) Action
+	// Sync is asked before each fsync of a file; an error stands for its own.
+	Sync func() error
+}
+
+// export is an Export being served.
+type export struct {
+	Export
+	tree             *vfs.Tree
+	fsid             uint64
+	anonUID, anonGID uint32
+}
+
+func (x Export) normalize() (Export, error) {
+	if x.Path == "" {
+		x.Path = x.Dir
+	}
+	x.Path = path.Clean(x.Path)
+	if !path.IsAbs(x.Path) {
+		return x, fmt.Errorf("export %q: not an absolute path", x.Path)
+	}
+	if x.ID == 0 {
+		h := fnv.New32a()
+		h.Write([]byte(x.Path))
+		x.ID = h.Sum32() | 1
+	}
+	return x, nil
+}
+
+func (s *Server) open(x Export) (*export, error) {
+	e := &export{Export: x, anonUID: Nobody, anonGID: Nobody, fsid: 0x7264_6d61_0000_0000 | uint64(x.ID)}
+	if x.AnonUID != nil {
+		e.anonUID = *x.AnonUID
+	}
+	if x.AnonGID != nil {
+		e.anonGID = *x.AnonGID
+	}
+	cfg := vfs.Config{
+		Dir: x.Dir, ID: x.ID, ReadOnly: x.ReadOnly, Async: x.Async, Lossy: x.Lossy, InodeHandles: x.InodeHandles,
+		MaxOpen:    s.cfg.MaxOpen,
+		SyncFailed: func() { s.renew(false) },
+	}
+	if s.cfg.Faults != nil {
+		cfg.SyncFault = s.cfg.Faults.Sync
+	}
+	t, err := vfs.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	e.tree = t
+	return e, nil
+}

@@ -1,0 +1,37 @@
+// Package nfsd is an NFS server that exports local directories over NFSv3 and
+// MOUNT version 3 (RFC 1813), by TCP and by RDMA: the embedded server of the
+// demonstration, the tests and the benchmarks.
+//
+// It owns the programs: procedures, statuses, squashing of users, the duplicate
+// request cache, the write verifier, and the faults that tests order. Package
+// vfs below it has the files; the transports carry the calls to Handler. The
+// MOUNT program and GETPORT of the port mapper are answered on the same port as
+// NFS, so that a client can be told mountport= and port= alike.
+//
+// It refuses locks (NLM), access lists and security beyond AUTH_SYS: a client's
+// word for its user is taken, so an export is as open as the network it is
+// listened on.
+//
+// # Durability
+//
+// What is answered as stable is on stable storage: data by fsync or fdatasync,
+// names and attributes by fsync of file and directory unless the export is
+// Async. The write verifier is random at each start and changes when an fsync
+// fails. In lossy mode unstable writes stay in memory until COMMIT and Crash
+// really loses them.
+//
+// A call that is not idempotent, sent again with the same XID from the same
+// host, is answered from the cache; one that is still being carried out is
+// waited for.
+//
+// # Goroutines
+//
+// Each listener has one, runListener, and its transport's own; Crash ordered by
+// a fault runs in runCrash. Close joins them all. vfs has a janitor per export.
+//
+// # Locks
+//
+// Server.mu guards listeners and is held across no call below. Server.crashMu is
+// held for reading by writes and commits of lossy exports, for writing by Crash.
+// The locks of the duplicate request cache and of the mount list are leaves.
+package nfsd

@@ -1,0 +1,158 @@
+package nfsd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// Server serves exports. Its methods may be called from any goroutine.
+type Server struct {
+	cfg     Config
+	exports []*export
+	byID    map[uint32]*export
+	lossy   bool
+	verf    atomic.Pointer[nfsclient.Verifier]
+	dups    atomic.Pointer[dupCache]
+	mounts  mountList
+	stats   counters
+
+	crashMu sync.RWMutex
+
+	ctx    context.Context // ends with Close; the owner of every listener's
+	cancel context.CancelFunc
+
+	mu        sync.Mutex
+	listeners []*listener
+	closed    bool
+	running   sync.WaitGroup
+}
+
+// New opens the exports. Nothing is listened to yet. The caller closes the
+// server; one opened afterwards over the same directories serves the same
+// handles.
+func New(cfg Config) (*Server, error) {
+	if cfg.MaxIO == 0 {
+		cfg.MaxIO = defaultMaxIO
+	}
+	if cfg.MaxIO < minMaxIO || cfg.MaxIO > maxMaxIO {
+		return nil, fmt.Errorf("nfsd: largest READ and WRITE of %d bytes: not within %d to %d", cfg.MaxIO, minMaxIO, maxMaxIO)
+	}
+	if cfg.Duplicates == 0 {
+		cfg.Duplicates = 4096
+	}
+	s := &Server{cfg: cfg, byID: map[uint32]*export{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.renew(true)
+	for _, x := range cfg.Exports {
+		if err := s.add(x); err != nil {
+			return nil, errors.Join(fmt.Errorf("nfsd: %w", err), s.Close())
+		}
+	}
+	if len(s.exports) == 0 {
+		return nil, errors.Join(errors.New("nfsd: nothing to export"), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) add(x Export) error {
+	x, err := x.normalize()
+	if err != nil {
+		return err
+	}
+	if old := s.byID[x.ID]; old != nil {
+		return fmt.Errorf("exports %s and %s have the same id %#x", old.Path, x.Path, x.ID)
+	}
+	e, err := s.open(x)
+	if err != nil {
+		return err
+	}
+	s.exports = append(s.exports, e)
+	s.byID[x.ID] = e
+	s.lossy = s.lossy || x.Lossy
+	return nil
+}
+
+// renew changes the write verifier; anew forgets the replies as well.
+func (s *Server) renew(anew bool) {
+	var v nfsclient.Verifier
+	// It never fails and never returns the same again.
+	_, _ = rand.Read(v[:])
+	s.verf.Store(&v)
+	if anew {
+		s.dups.Store(newDupCache(s.cfg.Duplicates))
+	}
+}
+
+// Handler serves the calls that a transport has received.
+func (s *Server) Handler() transport.Handler { return (*handler)(s) }
+
+// Crash does what the crash and restart of the host would do, as far as clients
+// can tell: unstable writes of lossy exports that were not committed are lost,
+// the write verifier changes, the duplicate request cache is empty, and every
+// connection is lost. It returns when the listeners listen again at their
+// addresses. A hook must return the action Crash instead of calling it.
+func (s *Server) Crash() error {
+	s.lose()
+	return s.relisten()
+}
+
+func (s *Server) lose() {
+	s.crashMu.Lock()
+	defer s.crashMu.Unlock()
+	s.renew(true)
+	for _, e := range s.exports {
+		e.tree.Forget()
+	}
+	s.stats.crashes.Add(1)
+}
+
+// runCrash is Crash out of a call that is itself to be lost.
+func (s *Server) runCrash() {
+	defer s.running.Done()
+	// What cannot listen again shows as a server that is down.
+	_ = s.relisten()
+}
+
+// Close stops listening, ends every connection, waits for the calls under way
+// and closes the exports. What lossy mode still holds is made durable.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	open := s.listeners
+	s.listeners = nil
+	s.mu.Unlock()
+	s.cancel()
+	var errs []error
+	for _, l := range open {
+		errs = append(errs, l.stop())
+	}
+	s.running.Wait()
+	for _, e := range s.exports {
+		errs = append(errs, e.tree.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// exportOf is the export that a handle belongs to.
+func (s *Server) exportOf(h nfsclient.Handle) (*export, error) {
+	id, ok := vfs.HandleID(string(h))
+	if !ok {
+		return nil, vfs.ErrBadHandle
+	}
+	if e := s.byID[id]; e != nil {
+		return e, nil
+	}
+	return nil, errStale
+}

@@ -1,0 +1,79 @@
+package posix
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/posixtest"
+)
+
+// notOnNFS3 lists what go-fuse's suite asks for and NFSv3 cannot do, and why.
+var notOnNFS3 = map[string]string{
+	"Fallocate":  "NFSv3 has no ALLOCATE; the Linux client answers EOPNOTSUPP too",
+	"XAttr":      "NFSv3 has no extended attributes",
+	"XAttrLarge": "NFSv3 has no extended attributes",
+	// An unlinked open file is renamed by the client, so it still has a link.
+	"NlinkZero":    "silly rename keeps the link count at one, as the Linux client does",
+	"FstatDeleted": "silly rename keeps the link count at one, as the Linux client does",
+}
+
+// Run runs the suite below dir, which must be on the mount and writable.
+func Run(t *testing.T, dir string) {
+	for name, f := range posixtest.All {
+		t.Run("posixtest/"+name, func(t *testing.T) {
+			if why := notOnNFS3[name]; why != "" {
+				t.Skip(why)
+			}
+			f(t, subdir(t, dir))
+		})
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { c.f(t, subdir(t, dir)) })
+	}
+}
+
+// subdir makes a directory for one case.
+func subdir(t *testing.T, dir string) string {
+	t.Helper()
+	d, err := os.MkdirTemp(dir, filepath.Base(t.Name())+".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(d); err != nil {
+			t.Errorf("what the test made cannot be removed: %v", err)
+		}
+	})
+	return d
+}
+
+type testCase struct {
+	name string
+	f    func(t *testing.T, dir string)
+}
+
+var cases = []testCase{
+	{"ExclusiveCreate", exclusiveCreate},
+	{"ExclusiveCreateRace", exclusiveCreateRace},
+	{"Modes", modes},
+	{"Times", times},
+	{"LongSymlink", longSymlink},
+	{"BigDirectory", bigDirectory},
+	{"RemoveWhileListing", removeWhileListing},
+	{"UnlinkOpen", unlinkOpen},
+	{"RenameOverOpen", renameOverOpen},
+	{"SparseFile", sparseFile},
+	{"RandomWrites", randomWrites},
+	{"TruncateDirty", truncateDirty},
+	{"SharedMapping", sharedMapping},
+	{"SyncedWrites", syncedWrites},
+	{"DirectUnaligned", directUnaligned},
+	{"AppendTwoOpens", appendTwoOpens},
+	{"FIFOAndSocketNodes", fifoNode},
+	{"LinkCount", linkCount},
+	{"Errors", errorsCase},
+	{"LongNames", longNames},
+	{"StatFS", statFS},
+	{"WriteReadManyFiles", manyFiles},
+}

@@ -1,0 +1,231 @@
+package rpcrdma
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// Defaults and bounds of DialerConfig.
+const (
+	defaultInline     = 4096
+	maxConfigInline   = 64 * 1024
+	defaultCredits    = 128
+	maxCredits        = 16384
+	defaultMaxPayload = 1 << 20
+	defaultStallLimit = 5 * time.Second
+
+	// maxLongHead bounds what a long message has besides payloads.
+	maxLongHead = 64 * 1024
+	// longMessages is how many of the longest messages can be under way.
+	longMessages = 16
+	// readsIn is how many RDMA Reads the peer may have outstanding here.
+	readsIn = 32
+	// extraReceives are posted beyond one for each credit, for messages that
+	// answer no call.
+	extraReceives = 8
+)
+
+// DialerConfig says whom to connect to and how. Zero fields have defaults.
+type DialerConfig struct {
+	// Device is borrowed until Dialer.Close.
+	Device verbs.Device
+	Addr   netip.AddrPort
+	// LocalAddr, when valid, is the address to connect from.
+	LocalAddr netip.Addr
+	// MachineName stands in AUTH_SYS credentials.
+	MachineName string
+	// InlineSend and InlineRecv are the sizes of our inline buffers, from 1024
+	// to 65536, in whole KiB (4096). The peer's may lower the thresholds.
+	InlineSend, InlineRecv int
+	// Credits is how many calls under way we ask for (128).
+	Credits int
+	// NoDDP forbids direct placement, as RPCSEC_GSS integrity must.
+	NoDDP bool
+	// MaxPayload bounds the payload bytes of one call each way (1 MiB).
+	MaxPayload int
+	// LongBytes bounds the memory for reply chunks and for calls that must be
+	// made one piece (room for 16 of the longest).
+	LongBytes int
+	// StallLimit is how long the peer may take nothing off the wire, or an
+	// invalidation of keys may take, before the connection is given up (5 s).
+	StallLimit time.Duration
+	// Logf, when not nil, is told what a person should know.
+	Logf func(format string, args ...any)
+}
+
+func (c *DialerConfig) setDefaults() {
+	inline := func(n int) int {
+		if n == 0 {
+			n = defaultInline
+		}
+		return min(max(n, MinInline), maxConfigInline) / 1024 * 1024
+	}
+	c.InlineSend, c.InlineRecv = inline(c.InlineSend), inline(c.InlineRecv)
+	if c.Credits <= 0 {
+		c.Credits = defaultCredits
+	}
+	c.Credits = max(1, min(c.Credits, maxCredits, c.Device.Caps().MaxQueue-extraReceives))
+	if c.MaxPayload <= 0 {
+		c.MaxPayload = defaultMaxPayload
+	}
+	if c.LongBytes <= 0 {
+		c.LongBytes = longMessages * (c.MaxPayload + maxLongHead)
+	}
+	if c.StallLimit <= 0 {
+		c.StallLimit = defaultStallLimit
+	}
+	if c.Logf == nil {
+		c.Logf = func(string, ...any) {}
+	}
+}
+
+// dialer is the requester: it makes links to one server, and holds what
+// outlives them.
+type dialer struct {
+	cfg   DialerConfig
+	stats counters
+
+	mu sync.Mutex
+	// regions are the arenas given to Register.
+	regions map[*mem.Arena]verbs.MemoryRegion
+	// long is made by the first Dial, and longRegion its registration.
+	long       *longPool
+	longRegion verbs.MemoryRegion
+	closed     bool
+}
+
+// NewDialer returns a dialer for the server that cfg names.
+func NewDialer(cfg DialerConfig) transport.Dialer {
+	cfg.setDefaults()
+	return &dialer{cfg: cfg, regions: map[*mem.Arena]verbs.MemoryRegion{}}
+}
+
+func (d *dialer) Register(a *mem.Arena) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return transport.ErrClosed
+	}
+	if d.regions[a] != nil {
+		return fmt.Errorf("arena %d is registered already", a.ID())
+	}
+	r, err := d.cfg.Device.Register(a)
+	if err != nil {
+		return err
+	}
+	d.regions[a] = r
+	return nil
+}
+
+func (d *dialer) Unregister(a *mem.Arena) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.regions[a]
+	if r == nil {
+		return fmt.Errorf("arena %d is not registered", a.ID())
+	}
+	delete(d.regions, a)
+	return r.Close()
+}
+
+func (d *dialer) Limits() transport.Limits {
+	return transport.Limits{MaxSend: d.cfg.MaxPayload, MaxRecv: d.cfg.MaxPayload, Concurrent: d.cfg.Credits}
+}
+
+func (d *dialer) Stats() transport.Stats { return d.stats.snapshot() }
+
+func (d *dialer) Dial(ctx context.Context) (transport.Link, error) {
+	long, err := d.longBuffers()
+	if err != nil {
+		return nil, err
+	}
+	l, err := d.dial(ctx, long)
+	if err != nil {
+		d.stats.connectFails.Add(1)
+		return nil, err
+	}
+	d.stats.connects.Add(1)
+	return l, nil
+}
+
+// longBuffers returns the pool of long buffers, made at the first need.
+func (d *dialer) longBuffers() (*longPool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, transport.ErrClosed
+	}
+	if d.long != nil {
+		return d.long, nil
+	}
+	a, err := mem.NewArena(d.cfg.LongBytes)
+	if err != nil {
+		return nil, err
+	}
+	r, err := d.cfg.Device.Register(a)
+	if err != nil {
+		_ = a.Close()
+		return nil, err
+	}
+	d.long, d.longRegion = newLongPool(a), r
+	return d.long, nil
+}
+
+func (d *dialer) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	var first error
+	keep := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	for _, r := range d.regions {
+		keep(r.Close())
+	}
+	clear(d.regions)
+	if d.long != nil {
+		keep(d.longRegion.Close())
+		keep(d.long.arena.Close())
+	}
+	return first
+}
+
+// counters are transport.Stats that may be added to from anywhere.
+type counters struct {
+	calls, replies                          atomic.Uint64
+	connects, connectFails                  atomic.Uint64
+	badXIDs, badReplies                     atomic.Uint64
+	sent, received                          atomic.Uint64
+	inlineCalls, readChunks, positionZero   atomic.Uint64
+	writeChunks, replyChunks, longReplies   atomic.Uint64
+	remoteInvalidations, localInvalidations atomic.Uint64
+	creditWaits                             atomic.Uint64
+	// credits is the sum of the grants of living links.
+	credits atomic.Int64
+}
+
+func (c *counters) snapshot() transport.Stats {
+	return transport.Stats{
+		Calls: c.calls.Load(), Replies: c.replies.Load(),
+		Connects: c.connects.Load(), ConnectFails: c.connectFails.Load(),
+		BadXIDs: c.badXIDs.Load(), BadReplies: c.badReplies.Load(),
+		BytesSent: c.sent.Load(), BytesReceived: c.received.Load(),
+		InlineCalls: c.inlineCalls.Load(), ReadChunks: c.readChunks.Load(), PositionZero: c.positionZero.Load(),
+		WriteChunks: c.writeChunks.Load(), ReplyChunks: c.replyChunks.Load(), LongReplies: c.longReplies.Load(),
+		RemoteInvalidations: c.remoteInvalidations.Load(), LocalInvalidations: c.localInvalidations.Load(),
+		Credits: uint64(max(c.credits.Load(), 0)), CreditWaits: c.creditWaits.Load(),
+	}
+}

@@ -1,0 +1,285 @@
+package rpcrdma
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// Exchange makes one call, all on the caller's goroutine: it takes a credit and
+// a slot, encodes, posts the binds and the Send in one batch, waits for the
+// reaper to put the reply into the slot, makes invalid the keys that the
+// responder left valid, and only then decodes.
+func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
+	if !l.enter() {
+		return l.failure(transport.NotSent, errLinkDead)
+	}
+	defer l.users.Done()
+	if err := ctx.Err(); err != nil {
+		return l.failure(transport.NotSent, err)
+	}
+	waited, err := l.credits.acquire(ctx, l.done)
+	if waited {
+		l.d.stats.creditWaits.Add(1)
+	}
+	if err != nil {
+		return l.failure(transport.NotSent, err)
+	}
+	s := l.takeSlot(xid)
+	if s == nil {
+		l.credits.release()
+		return l.failure(transport.NotSent, errBusyXID)
+	}
+	return l.exchange(ctx, s, xid, c)
+}
+
+func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+	if err := l.send(ctx, s, xid, c); err != nil {
+		l.quiesce(ctx, s)
+		l.releaseLong(s)
+		l.finish(s)
+		return l.failure(transport.NotSent, err)
+	}
+	replied := l.await(ctx, s)
+	l.quiesce(ctx, s)
+	if !replied {
+		l.releaseLong(s)
+		l.detach(s)
+		return l.failure(transport.Unknown, ended(ctx))
+	}
+	err := l.decode(s, xid, c)
+	l.releaseLong(s)
+	l.finish(s)
+	return err
+}
+
+// send encodes and posts the call. After an error nothing has been sent, but
+// windows may be bound: those in s.keys.
+func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+	err := l.marshal(ctx, s, xid, c)
+	if err != nil {
+		s.sending = false
+		l.unbound(s, 0)
+		return err
+	}
+	posted, err := l.post(ctx, s, ctx.Done())
+	if err != nil && posted < len(s.wrs) {
+		s.sending = false
+		l.unbound(s, posted)
+		return err
+	}
+	if err != nil {
+		l.fail(err)
+	}
+	l.count(s)
+	return nil
+}
+
+// post posts s.wrs. While the send queue is full it waits until the reaper has
+// got something, or until stop, which is ctx's or nil. A peer that takes nothing
+// off the wire for too long costs the link.
+func (l *link) post(ctx context.Context, s *slot, stop <-chan struct{}) (posted int, err error) {
+	l.arm(ctx, s)
+	defer s.stall.Stop()
+	posted, err = l.conn.PostSend(s.wrs)
+	for errors.Is(err, verbs.ErrQueueFull) {
+		room := l.awaitRoom()
+		var n int
+		n, err = l.conn.PostSend(s.wrs[posted:])
+		posted += n
+		if !errors.Is(err, verbs.ErrQueueFull) {
+			break
+		}
+		select {
+		case <-room:
+		case <-stop:
+			return posted, ctx.Err()
+		case <-l.done:
+			return posted, errLinkDead
+		}
+	}
+	return posted, err
+}
+
+// awaitRoom returns a channel that is closed when the reaper has got something.
+func (l *link) awaitRoom() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.room == nil {
+		l.room = make(chan struct{})
+	}
+	return l.room
+}
+
+// tellRoom wakes those who wait for room in the send queue.
+func (l *link) tellRoom() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.room != nil {
+		close(l.room)
+		l.room = nil
+	}
+}
+
+// arm starts s.stall. When ctx has a deadline, the patience beyond it is short.
+func (l *link) arm(ctx context.Context, s *slot) {
+	d := l.d.cfg.StallLimit
+	if t, ok := ctx.Deadline(); ok {
+		d = min(d, max(time.Until(t), 0)+time.Second)
+	}
+	if s.stall == nil {
+		s.stall = time.AfterFunc(d, func() { l.fail(errStalled) })
+	} else {
+		s.stall.Reset(d)
+	}
+}
+
+// unbound puts back the windows of s.keys whose binds were not posted; each
+// has the request of its own number.
+func (l *link) unbound(s *slot, posted int) {
+	posted = min(posted, len(s.keys))
+	l.mu.Lock()
+	for _, k := range s.keys[posted:] {
+		l.windows = append(l.windows, k.window)
+	}
+	s.keys = s.keys[:posted]
+	l.mu.Unlock()
+}
+
+// await waits for the reply. When it returns false the slot is abandoned: a
+// reply that comes later is dropped.
+func (l *link) await(ctx context.Context, s *slot) (replied bool) {
+	for {
+		over := false
+		select {
+		case <-s.woke:
+		case <-ctx.Done():
+			over = true
+		case <-l.done:
+			over = true
+		}
+		l.mu.Lock()
+		replied = s.state == slotReplied
+		if over && !replied {
+			s.state = slotAbandoned
+		}
+		l.mu.Unlock()
+		if over || replied {
+			return replied
+		}
+	}
+}
+
+// quiesce returns when the peer can reach nothing by the call's keys, and no
+// posted request needs the caller's memory. ctx does not end it: it only
+// shortens the patience with a peer that stalls, which is the end of the link.
+func (l *link) quiesce(ctx context.Context, s *slot) {
+	l.mu.Lock()
+	s.wrs = s.wrs[:0]
+	for _, k := range s.keys {
+		if !k.dead {
+			s.wrs = append(s.wrs, verbs.SendWR{ID: invalidateID(s), Op: verbs.OpLocalInvalidate, RKey: k.rkey})
+		}
+	}
+	n := len(s.wrs)
+	if n > 0 {
+		s.wrs[n-1].Signaled = true
+		s.invalidating = true
+	}
+	pending := s.invalidating || s.sending
+	l.mu.Unlock()
+	if n > 0 {
+		l.d.stats.localInvalidations.Add(uint64(n))
+		if _, err := l.post(ctx, s, nil); err != nil {
+			// RFC 8166 section 4.5.4: memory is not given back while exposed.
+			l.fail(err)
+		}
+	}
+	if pending {
+		l.settle(ctx, s)
+	}
+	l.mu.Lock()
+	for _, k := range s.keys {
+		l.windows = append(l.windows, k.window)
+	}
+	s.keys = s.keys[:0]
+	l.mu.Unlock()
+}
+
+// settle waits for the completions that s has asked for, or for the end of the
+// link, after which they do not matter.
+func (l *link) settle(ctx context.Context, s *slot) {
+	l.arm(ctx, s)
+	defer s.stall.Stop()
+	for {
+		l.mu.Lock()
+		pending := s.invalidating || s.sending
+		l.mu.Unlock()
+		if !pending {
+			return
+		}
+		select {
+		case <-s.woke:
+		case <-l.done:
+			<-l.quiet
+			return
+		}
+	}
+}
+
+// releaseLong gives the call's long buffer back; no key reaches it any more.
+func (l *link) releaseLong(s *slot) {
+	if s.lease.Arena != nil {
+		l.long.release(s.lease)
+	}
+	s.lease, s.longCall, s.longReply = mem.Seg{}, mem.Seg{}, mem.Seg{}
+}
+
+// finish ends an exchange whose slot and credit are free.
+func (l *link) finish(s *slot) {
+	l.mu.Lock()
+	l.putSlot(s)
+	l.mu.Unlock()
+	l.credits.release()
+}
+
+// detach ends an exchange that got no reply: slot and credit stay taken until
+// it comes, unless it has come by now.
+func (l *link) detach(s *slot) {
+	l.mu.Lock()
+	late := s.state == slotLate
+	if late {
+		l.putSlot(s)
+	} else {
+		s.state = slotDetached
+	}
+	l.mu.Unlock()
+	if late {
+		l.credits.release()
+	}
+}
+
+// count adds a call just sent to the statistics.
+func (l *link) count(s *slot) {
+	c := &l.d.stats
+	c.calls.Add(1)
+	c.sent.Add(uint64(s.plan.HeaderLen + s.plan.CallLen))
+	switch s.plan.Call {
+	case CallInline:
+		c.inlineCalls.Add(1)
+	case CallReadChunk:
+		c.readChunks.Add(1)
+	case CallPositionZero:
+		c.positionZero.Add(1)
+	}
+	switch s.plan.Reply {
+	case ReplyWriteList:
+		c.writeChunks.Add(1)
+	case ReplyChunk:
+		c.replyChunks.Add(1)
+	}
+}

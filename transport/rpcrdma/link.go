@@ -1,0 +1,242 @@
+package rpcrdma
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// link is one connection to a responder.
+//
+// Lock order: mu is a leaf; credits and longPool have locks of their own that
+// are leaves too. None is held while work is posted or waited for.
+type link struct {
+	d       *dialer
+	conn    verbs.Conn
+	credits *credits
+	long    *longPool
+	terms   Terms
+	maxSGE  int
+
+	// arena holds the slots' buffers and the receive buffers.
+	arena  *mem.Arena
+	region verbs.MemoryRegion
+	all    []slot
+	bufs   []mem.Seg
+
+	// done is closed at the end of the link, quiet once the connection touches
+	// no memory any more.
+	done, quiet chan struct{}
+	// users are the exchanges under way.
+	users sync.WaitGroup
+	close sync.Once
+
+	// What only the reaper uses.
+	scratch  Header
+	repost   []verbs.RecvWR
+	wakeups  []*slot
+	released int // credits to be released after the receives are posted
+
+	mu      sync.Mutex
+	err     error
+	slots   map[uint32]*slot
+	free    []*slot
+	windows []verbs.Window
+	// room is closed at the next completion; nil when nobody waits for it.
+	room chan struct{}
+	// bad counts messages of no use since the last good one.
+	bad int
+}
+
+// maxBad is how many messages in a row may be of no use before the peer is
+// given up.
+const maxBad = 32
+
+// Completions of slots carry their index and one bit.
+func sendID(s *slot) uint64       { return uint64(s.index) << 1 }
+func invalidateID(s *slot) uint64 { return uint64(s.index)<<1 | 1 }
+
+// dial connects, with the receives for all credits posted before the peer can
+// send.
+func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
+	caps := d.cfg.Device.Caps()
+	l := &link{
+		d: d, long: long, credits: newCredits(d.cfg.Credits), maxSGE: caps.MaxSGE,
+		done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
+	}
+	if err := l.layOutArena(); err != nil {
+		return nil, err
+	}
+	opts := verbs.ConnOptions{
+		SendQueue: min(caps.MaxQueue, 8*d.cfg.Credits+8*maxPlanSegments),
+		RecvQueue: d.cfg.Credits + extraReceives,
+		ReadsIn:   max(1, min(readsIn, caps.MaxReadDepth)),
+		LocalAddr: d.cfg.LocalAddr,
+		Prepare:   l.postFirst,
+	}
+	ours := PrivateData{RemoteInvalidate: caps.RemoteInvalidate, SendSize: d.cfg.InlineSend, RecvSize: d.cfg.InlineRecv}
+	if b := ours.Append(nil); len(b) <= caps.MaxPrivateData {
+		opts.PrivateData = b
+	}
+	conn, err := d.cfg.Device.Dial(ctx, d.cfg.Addr, opts)
+	if err != nil {
+		return nil, errors.Join(err, l.freeArena())
+	}
+	l.conn = conn
+	l.terms = terms(&d.cfg, conn.PrivateData())
+	d.stats.credits.Add(1)
+	go l.runReaper()
+	return l, nil
+}
+
+// terms are the inline thresholds that follow from both sides' sizes (RFC 8797
+// section 4): 1024 when the peer told none.
+func terms(cfg *DialerConfig, private []byte) Terms {
+	t := Terms{SendInline: DefaultInline, RecvInline: DefaultInline, NoDDP: cfg.NoDDP}
+	if peer, ok := ParsePrivateData(private); ok {
+		t.SendInline = min(cfg.InlineSend, peer.RecvSize)
+		t.RecvInline = min(cfg.InlineRecv, peer.SendSize)
+	}
+	return t
+}
+
+// layOutArena makes the slots and buffers. There is a receive buffer for each
+// posted receive and one more for each slot: a reply's buffer goes to the slot,
+// whose former one is posted in its place.
+func (l *link) layOutArena() error {
+	cfg := &l.d.cfg
+	const scratch = 8
+	receives := cfg.Credits + extraReceives
+	perSlot := maxHeaderLen + cfg.InlineSend + scratch
+	a, err := mem.NewArena(cfg.Credits*perSlot + (cfg.Credits+receives)*cfg.InlineRecv)
+	if err != nil {
+		return err
+	}
+	region, err := cfg.Device.Register(a)
+	if err != nil {
+		return errors.Join(err, a.Close())
+	}
+	l.arena, l.region = a, region
+	off := 0
+	next := func(n int) mem.Seg {
+		off += n
+		return a.Seg(off-n, n)
+	}
+	l.bufs = make([]mem.Seg, receives+cfg.Credits)
+	for i := range l.bufs {
+		l.bufs[i] = next(cfg.InlineRecv)
+	}
+	l.all = make([]slot, cfg.Credits)
+	for i := range l.all {
+		s := &l.all[i]
+		*s = slot{
+			index: i, buf: receives + i, woke: make(chan struct{}, 1),
+			header: next(maxHeaderLen), call: next(cfg.InlineSend), scratch: next(scratch),
+		}
+		l.free = append(l.free, s)
+	}
+	return nil
+}
+
+func (l *link) freeArena() error { return errors.Join(l.region.Close(), l.arena.Close()) }
+
+func (l *link) postFirst(qp verbs.QP) error {
+	wrs := make([]verbs.RecvWR, l.d.cfg.Credits+extraReceives)
+	for i := range wrs {
+		wrs[i] = verbs.RecvWR{ID: uint64(i), Buf: l.bufs[i]}
+	}
+	_, err := qp.PostRecv(wrs)
+	return err
+}
+
+func (l *link) Done() <-chan struct{} { return l.done }
+
+func (l *link) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// fail ends the link, unless it has ended. Exchanges then wait for quiet.
+func (l *link) fail(err error) {
+	l.mu.Lock()
+	first := l.err == nil
+	if first {
+		l.err = err
+		close(l.done)
+	}
+	l.mu.Unlock()
+	if first {
+		if err := l.conn.Close(); err != nil {
+			l.d.cfg.Logf("closing the connection to %s: %v", l.d.cfg.Addr, err)
+		}
+	}
+}
+
+// Close ends the link and waits for the reaper and the exchanges.
+func (l *link) Close() error {
+	l.fail(transport.ErrClosed)
+	<-l.quiet
+	l.users.Wait()
+	var err error
+	l.close.Do(func() {
+		for i := range l.all {
+			if t := l.all[i].stall; t != nil {
+				t.Stop()
+			}
+		}
+		err = l.freeArena()
+	})
+	return err
+}
+
+// enter counts an exchange in, unless the link has ended.
+func (l *link) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return false
+	}
+	l.users.Add(1)
+	return true
+}
+
+// takeSlot takes a slot; the caller has a credit, so there is one. It is nil
+// when a call with the same XID is under way, if only for its reply.
+func (l *link) takeSlot(xid uint32) *slot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.slots[xid] != nil {
+		return nil
+	}
+	n := len(l.free)
+	s := l.free[n-1]
+	l.free = l.free[:n-1]
+	s.state, s.xid, s.fault = slotWaiting, xid, nil
+	s.sending, s.invalidating = false, false
+	l.slots[xid] = s
+	return s
+}
+
+// putSlot puts a slot back. l.mu is held; the caller releases the credit after.
+func (l *link) putSlot(s *slot) {
+	delete(l.slots, s.xid)
+	s.state = slotIdle
+	l.free = append(l.free, s)
+}
+
+func (l *link) takeWindow() (verbs.Window, error) {
+	l.mu.Lock()
+	if n := len(l.windows); n > 0 {
+		w := l.windows[n-1]
+		l.windows = l.windows[:n-1]
+		l.mu.Unlock()
+		return w, nil
+	}
+	l.mu.Unlock()
+	return l.conn.NewWindow()
+}

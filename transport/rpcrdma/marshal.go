@@ -1,0 +1,254 @@
+package rpcrdma
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// marshal makes of c the work requests s.wrs: one that binds a window for each
+// key that the header names, and the Send. It may wait for a long buffer.
+// Nothing is posted yet; the keys are in s.keys.
+func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+	s.cw.Reset(s.call.Bytes(), c.Send)
+	oncrpc.AppendCall(&s.cw, xid, c, l.d.cfg.MachineName)
+	if err := l.measure(s, c); err != nil {
+		return err
+	}
+	s.plan = MakePlan(&s.shape, l.terms)
+	if err := l.leaseLong(ctx, s); err != nil {
+		return err
+	}
+	s.wrs, s.local, s.keys = s.wrs[:0], s.local[:0], s.keys[:0]
+	s.request = Header{
+		XID: xid, Version: Version1, Credits: uint32(l.credits.requested), Proc: Msg,
+		Lists: Lists{Read: s.request.Lists.Read[:0], store: s.request.Lists.store[:0]},
+	}
+	if err := l.provideForReply(s); err != nil {
+		return err
+	}
+	if err := l.gather(s, c); err != nil {
+		return err
+	}
+	s.hw.Reset(s.header.Bytes(), nil)
+	s.request.Append(&s.hw)
+	if n := len(s.hw.Bytes()); n != s.plan.HeaderLen {
+		return fmt.Errorf("header of %d bytes where %d were planned", n, s.plan.HeaderLen)
+	}
+	l.addSend(s)
+	return nil
+}
+
+// measure fills in s.shape.
+func (l *link) measure(s *slot, c *transport.Call) error {
+	s.runs, s.send, s.recv = s.runs[:0], s.send[:0], s.recv[:0]
+	s.shape.Head = len(s.cw.Bytes())
+	s.shape.ReplyHead = oncrpc.MaxReplyHeader + max(c.ReplyMax, 0)
+	s.shape.Send, s.shape.Recv = s.shape.Send[:0], s.shape.Recv[:0]
+	out, in := 0, 0
+	for _, m := range s.cw.Marks() {
+		sp := s.addRuns(c.Send[m.Index])
+		s.send = append(s.send, sp)
+		s.shape.Send = append(s.shape.Send, Item{Off: m.Off, Len: m.Len, Segs: sp.to - sp.from})
+		out += m.Len
+	}
+	for _, v := range c.Recv {
+		sp := s.addRuns(v)
+		s.recv = append(s.recv, sp)
+		s.shape.Recv = append(s.shape.Recv, Item{Len: v.Len(), Segs: sp.to - sp.from})
+		in += v.Len()
+	}
+	if most := l.d.cfg.MaxPayload; out > most || in > most {
+		return fmt.Errorf("payloads of %d and %d bytes exceed the limit of %d", out, in, most)
+	}
+	return nil
+}
+
+// leaseLong leases what the plan needs of long buffers, in one piece, so that
+// no two calls can each hold what the other waits for.
+func (l *link) leaseLong(ctx context.Context, s *slot) error {
+	call := 0
+	if s.plan.Call == CallPositionZero {
+		call = s.plan.streamLen(&s.shape)
+		if call <= s.call.Len {
+			call = 0
+		}
+	}
+	reply := s.plan.ReplyLen
+	if call+reply == 0 {
+		return nil
+	}
+	at := (call + 7) &^ 7
+	seg, err := l.long.lease(ctx, l.done, at+reply)
+	if err != nil {
+		return err
+	}
+	s.lease, s.longCall, s.longReply = seg, seg.Slice(0, call), seg.Slice(at, reply)
+	return nil
+}
+
+// streamLen is the length of the buffer in which the call's stream is laid out,
+// with the padding of payloads that are in the stream, and with Copy the
+// payloads.
+func (p *Plan) streamLen(s *Shape) int {
+	if p.Copy {
+		return p.CallLen
+	}
+	n := s.Head
+	for i, it := range s.Send {
+		if i != p.Reduced {
+			n += xdr.Pad(it.Len)
+		}
+	}
+	return n
+}
+
+// provideForReply offers the write chunk or reply chunk of the plan.
+func (l *link) provideForReply(s *slot) error {
+	lists := &s.request.Lists
+	switch s.plan.Reply {
+	case ReplyWriteList:
+		sp := s.recv[s.plan.Written]
+		for _, seg := range s.runs[sp.from:sp.to] {
+			if err := l.offer(s, seg); err != nil {
+				return err
+			}
+		}
+		if s.plan.PadSegment > 0 {
+			if err := l.offer(s, s.scratch.Slice(0, s.plan.PadSegment)); err != nil {
+				return err
+			}
+		}
+		s.chunk[0] = Chunk(lists.store)
+		lists.Write = s.chunk[:]
+	case ReplyChunk:
+		if err := l.offer(s, s.longReply); err != nil {
+			return err
+		}
+		lists.Reply = Chunk(lists.store)
+	}
+	return nil
+}
+
+// offer lets the peer write seg and appends it to the chunk being made.
+func (l *link) offer(s *slot, seg mem.Seg) error {
+	rkey, addr, err := l.bind(s, seg, verbs.RemoteWrite)
+	if err != nil {
+		return err
+	}
+	lists := &s.request.Lists
+	lists.store = append(lists.store, Segment{Handle: rkey, Length: uint32(seg.Len), Offset: addr})
+	return nil
+}
+
+// gather lays out the call and lists in s.pieces what of it goes into the
+// Send; the rest goes into the read list.
+func (l *link) gather(s *slot, c *transport.Call) error {
+	marks, src := s.cw.Marks(), s.cw.Bytes()
+	buf, whole := s.call, false
+	switch s.plan.Call {
+	case CallInline:
+		payloads := s.plan.CallLen - s.shape.Head
+		whole = payloads <= copyInline || 1+s.shape.pieces() > l.maxSGE
+	case CallPositionZero:
+		whole = s.plan.Copy
+		if s.longCall.Len > 0 {
+			buf = s.longCall
+		}
+	}
+	n := layOut(buf.Bytes(), src, marks, c.Send, s.plan.Reduced, whole)
+	stream := buf.Slice(0, n)
+	if whole {
+		s.pieces = append(s.pieces[:0], piece{stream, true})
+	} else {
+		s.cut(stream, marks, s.plan.Reduced)
+	}
+	switch s.plan.Call {
+	case CallReadChunk:
+		return l.readChunk(s, marks[s.plan.Reduced])
+	case CallPositionZero:
+		s.request.Proc = NoMsg
+		return l.positionZero(s, stream)
+	}
+	return nil
+}
+
+// readChunk lets the peer fetch the reduced payload.
+func (l *link) readChunk(s *slot, m xdr.Mark) error {
+	sp := s.send[s.plan.Reduced]
+	for _, seg := range s.runs[sp.from:sp.to] {
+		rkey, addr, err := l.bind(s, seg, verbs.RemoteRead)
+		if err != nil {
+			return err
+		}
+		s.addRead(m.Pos, rkey, addr, seg.Len)
+	}
+	return nil
+}
+
+// positionZero lets the peer fetch the whole call. The stretches of the stream
+// are one stretch of memory and have one key.
+func (l *link) positionZero(s *slot, stream mem.Seg) error {
+	rkey, base, err := l.bind(s, stream, verbs.RemoteRead)
+	if err != nil {
+		return err
+	}
+	for _, p := range s.pieces {
+		if p.stream {
+			s.addRead(0, rkey, base+uint64(p.seg.Off-stream.Off), p.seg.Len)
+			continue
+		}
+		rkey, addr, err := l.bind(s, p.seg, verbs.RemoteRead)
+		if err != nil {
+			return err
+		}
+		s.addRead(0, rkey, addr, p.seg.Len)
+	}
+	s.pieces = s.pieces[:0]
+	return nil
+}
+
+func (s *slot) addRead(pos int, rkey uint32, addr uint64, n int) {
+	s.request.Lists.Read = append(s.request.Lists.Read, ReadSegment{
+		Position: uint32(pos),
+		Segment:  Segment{Handle: rkey, Length: uint32(n), Offset: addr},
+	})
+}
+
+// bind appends the request that makes seg reachable and returns under which
+// key and address.
+func (l *link) bind(s *slot, seg mem.Seg, access verbs.Access) (rkey uint32, addr uint64, err error) {
+	w, err := l.takeWindow()
+	if err != nil {
+		return 0, 0, err
+	}
+	rkey, addr = w.Next(), w.Addr(seg)
+	s.keys = append(s.keys, key{window: w, rkey: rkey})
+	s.local = append(s.local, seg)
+	n := len(s.local)
+	s.wrs = append(s.wrs, verbs.SendWR{
+		ID: sendID(s), Op: verbs.OpBind, Window: w, Access: access, Local: s.local[n-1 : n : n],
+	})
+	return rkey, addr, nil
+}
+
+// addSend appends the Send of the header and the pieces. When it takes bytes
+// from the caller's memory its completion is asked for.
+func (l *link) addSend(s *slot) {
+	start := len(s.local)
+	s.local = append(s.local, s.header.Slice(0, s.plan.HeaderLen))
+	borrows := false
+	for _, p := range s.pieces {
+		s.local = append(s.local, p.seg)
+		borrows = borrows || !p.stream
+	}
+	s.sending = borrows
+	s.wrs = append(s.wrs, verbs.SendWR{
+		ID: sendID(s), Op: verbs.OpSend, Signaled: borrows, Local: s.local[start:len(s.local):len(s.local)],
+	})
+}

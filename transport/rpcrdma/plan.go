@@ -1,0 +1,198 @@
+package rpcrdma
+
+import "github.com/rdmafs/rdmafs/transport/xdr"
+
+// CallWay is how a call travels.
+type CallWay uint8
+
+const (
+	// CallInline: RDMA_MSG with everything in the Send.
+	CallInline CallWay = iota + 1
+	// CallReadChunk: RDMA_MSG with one payload taken out as a read chunk.
+	CallReadChunk
+	// CallPositionZero: RDMA_NOMSG with all of the call in a Position-Zero read chunk.
+	CallPositionZero
+)
+
+// ReplyWay is what a call provides for its reply.
+type ReplyWay uint8
+
+const (
+	// ReplyInline: nothing, the reply fits a receive.
+	ReplyInline ReplyWay = iota + 1
+	// ReplyWriteList: a write list of one chunk over the Recv payload.
+	ReplyWriteList
+	// ReplyChunk: a reply chunk that can hold all of the reply.
+	ReplyChunk
+)
+
+// maxPlanSegments bounds the segments of one payload that are named in a chunk:
+// what the Linux client uses too. One of more segments is copied.
+const maxPlanSegments = 16
+
+// Item is a payload as a plan sees it.
+type Item struct {
+	// Off is xdr.Mark's Off, for Send items.
+	Off int
+	// Len is the length without padding, Segs the number of segments, no two
+	// of which could be one.
+	Len, Segs int
+}
+
+func (i Item) padded() int { return i.Len + xdr.Pad(i.Len) }
+
+// Shape is what of a call decides how it and its reply travel.
+type Shape struct {
+	// Head is the length of the call's stream without its payloads, which
+	// Send lists in stream order.
+	Head int
+	Send []Item
+	// ReplyHead bounds the RPC reply message without Recv data.
+	ReplyHead int
+	Recv      []Item
+}
+
+// Terms is what of a connection decides how calls and replies travel.
+type Terms struct {
+	// SendInline and RecvInline are the inline thresholds of calls and replies
+	// (RFC 8166 section 3.3.2), 1024 at least.
+	SendInline, RecvInline int
+	// NoDDP forbids read chunks other than at Position Zero, and write chunks,
+	// as integrity and privacy of RPCSEC_GSS must (RFC 8166 section 8.2.2.3).
+	NoDDP bool
+}
+
+// Plan says how one call and its reply travel.
+type Plan struct {
+	Call  CallWay
+	Reply ReplyWay
+	// Reduced is the index in Shape.Send of the payload that is a read chunk,
+	// with CallReadChunk.
+	Reduced int
+	// Copy is set when a Position-Zero call has too many pieces to be named one
+	// by one, so that it must be made one piece.
+	Copy bool
+	// Written is the index in Shape.Recv of the payload that has the write
+	// chunk, with ReplyWriteList. The chunk has PadSegment bytes more than the
+	// payload, in a segment of their own.
+	Written    int
+	PadSegment int
+	// HeaderLen is the exact length of the call's transport header.
+	HeaderLen int
+	// CallLen is the length of the whole call with payloads and padding.
+	CallLen int
+	// ReplyLen is the length of the reply chunk, with ReplyChunk.
+	ReplyLen int
+}
+
+// MakePlan chooses, with the fewest bytes moved by RDMA that the inline
+// thresholds allow. It offers only what the Linux client offers as well: at most
+// one chunk in a list, never a write list together with a reply chunk, and never
+// a Position-Zero chunk together with another read chunk. A call or reply
+// with several payloads that cannot all be inline has therefore at most one of
+// them in a chunk of its own, or none and travels long.
+//
+// Padding is left out of read chunks (RFC 8166 section 3.4.5.2). Responders
+// must not write it into write chunks (section 3.4.6.2), but ones of RFC 5666
+// do; so that they do not overrun a payload whose length is no multiple of
+// four, its chunk ends with a segment of scratch memory for the padding.
+func MakePlan(s *Shape, t Terms) Plan {
+	p := Plan{Reduced: -1, Written: -1, HeaderLen: EmptyHeaderLen}
+	p.HeaderLen += p.planReply(s, t)
+	p.HeaderLen += p.planCall(s, t)
+	return p
+}
+
+// planReply chooses what is provided for the reply and returns how many bytes
+// that adds to the header of the call; in the reply's header it is as many.
+func (p *Plan) planReply(s *Shape, t Terms) int {
+	whole, filled := s.ReplyHead, 0
+	only := -1
+	for i, it := range s.Recv {
+		whole += it.padded()
+		if it.Len > 0 {
+			filled++
+			only = i
+		}
+	}
+	if EmptyHeaderLen+whole <= t.RecvInline {
+		p.Reply = ReplyInline
+		return 0
+	}
+	if filled == 1 && !t.NoDDP && s.Recv[only].Segs <= maxPlanSegments {
+		pad := xdr.Pad(s.Recv[only].Len)
+		n := writeListLen(s.Recv[only].Segs)
+		if pad > 0 {
+			n = writeListLen(s.Recv[only].Segs + 1)
+		}
+		if EmptyHeaderLen+n+s.ReplyHead <= t.RecvInline {
+			p.Reply, p.Written, p.PadSegment = ReplyWriteList, only, pad
+			return n
+		}
+	}
+	p.Reply, p.ReplyLen = ReplyChunk, whole+xdr.Pad(whole)
+	return replyChunkLen(1)
+}
+
+// planCall chooses how the call travels, given the header's length without a
+// read list, and returns how many bytes the read list adds.
+func (p *Plan) planCall(s *Shape, t Terms) int {
+	p.CallLen = s.Head
+	largest := -1
+	for i, it := range s.Send {
+		p.CallLen += it.padded()
+		if it.Len > 0 && (largest < 0 || it.Len > s.Send[largest].Len) {
+			largest = i
+		}
+	}
+	if p.HeaderLen+p.CallLen <= t.SendInline {
+		p.Call = CallInline
+		return 0
+	}
+	if largest >= 0 && !t.NoDDP && s.Send[largest].Segs <= maxPlanSegments {
+		it := s.Send[largest]
+		n := readListLen(it.Segs)
+		if p.HeaderLen+n+p.CallLen-it.padded() <= t.SendInline {
+			p.Call, p.Reduced = CallReadChunk, largest
+			return n
+		}
+	}
+	p.Call = CallPositionZero
+	pieces := s.pieces()
+	if pieces > maxPlanSegments {
+		p.Copy, pieces = true, 1
+	}
+	return readListLen(pieces)
+}
+
+// pieces is the number of segments of a whole call: the stretches of the head
+// before, between and after the payloads, to which the padding belongs, and
+// the payloads' own.
+func (s *Shape) pieces() int {
+	n, at, pad := 0, 0, 0
+	for _, it := range s.Send {
+		if it.Len == 0 {
+			continue
+		}
+		if it.Off > at || pad > 0 {
+			n++
+		}
+		n += it.Segs
+		at, pad = it.Off, xdr.Pad(it.Len)
+	}
+	if s.Head > at || pad > 0 {
+		n++
+	}
+	return n
+}
+
+// What lists add to the 28 bytes of a header in which all are empty (RFC 8166
+// section 4.7 shows them): for each entry or chunk of a list the word that
+// announces it; for each array the word that counts it.
+func readListLen(segs int) int  { return segs * (4 + 4 + segmentLen) }
+func writeListLen(segs int) int { return 4 + 4 + segs*segmentLen }
+
+// The word that announces a reply chunk takes the place of the one that denies it.
+func replyChunkLen(segs int) int { return 4 + segs*segmentLen }
+
+const segmentLen = 16

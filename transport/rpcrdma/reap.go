@@ -1,0 +1,194 @@
+package rpcrdma
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// runReaper takes completions until the connection ends. Of replies it reads
+// the header, finds the call and gives it the receive buffer; the rest is the
+// caller's work. It never waits for anything but completions. Link.Close joins
+// it through l.quiet.
+func (l *link) runReaper() {
+	defer close(l.quiet)
+	var wc [64]verbs.Completion
+	for {
+		n, err := l.conn.Wait(context.Background(), wc[:])
+		l.mu.Lock()
+		for i := range wc[:n] {
+			l.reap(&wc[i])
+		}
+		tooBad := l.bad > maxBad
+		l.mu.Unlock()
+		if err == nil {
+			err = l.afterBatch()
+		}
+		l.tellRoom()
+		if err == nil && tooBad {
+			err = errGarbage
+		}
+		if err != nil {
+			l.fail(err)
+			if !errors.Is(err, verbs.ErrClosed) {
+				l.d.cfg.Logf("connection to %s lost: %v", l.d.cfg.Addr, err)
+			}
+			// Close may be under way in fail elsewhere; here it returns when
+			// no memory is touched any more.
+			_ = l.conn.Close()
+			l.d.stats.credits.Add(-int64(l.credits.current()))
+			return
+		}
+	}
+}
+
+// afterBatch posts the receives again before anyone is told of a reply: the
+// next call must not go out before there is room for its reply.
+func (l *link) afterBatch() error {
+	var err error
+	if len(l.repost) > 0 {
+		_, err = l.conn.PostRecv(l.repost)
+		l.repost = l.repost[:0]
+	}
+	for _, s := range l.wakeups {
+		s.wake()
+	}
+	l.wakeups = l.wakeups[:0]
+	for ; l.released > 0; l.released-- {
+		l.credits.release()
+	}
+	return err
+}
+
+// reap handles one completion. l.mu is held.
+func (l *link) reap(c *verbs.Completion) {
+	switch c.Op {
+	case verbs.OpRecv:
+		l.received(c)
+	default:
+		s := &l.all[c.ID>>1]
+		if c.ID&1 != 0 {
+			s.invalidating = false
+		} else {
+			s.sending = false
+		}
+		l.wakeups = append(l.wakeups, s)
+	}
+}
+
+// received handles one message. Its buffer is posted again, or exchanged for
+// the one that the slot of its call had. l.mu is held.
+func (l *link) received(c *verbs.Completion) {
+	buf := int(c.ID)
+	b := l.bufs[buf].Bytes()[:c.Len]
+	l.d.stats.received.Add(uint64(c.Len))
+	n, err := ParseHeader(b, &l.scratch)
+	h := &l.scratch
+	if c.Invalidated {
+		l.invalidated(c.InvalidatedKey)
+	}
+	switch {
+	case err != nil:
+		l.refuse(b, err)
+	case h.Proc == MsgP || h.Proc == Done:
+		l.badMessage() // discarded without answer (RFC 8166 section 4.6)
+	case reverseCall(h, b[n:]):
+		// We never said that we serve calls, so no responder may make any
+		// (RFC 8167 section 6). None is answered.
+		l.d.stats.badReplies.Add(1)
+	default:
+		buf = l.replied(h, buf, n, c.Len)
+	}
+	l.repost = append(l.repost, verbs.RecvWR{ID: uint64(buf), Buf: l.bufs[buf]})
+}
+
+// reverseCall tells whether a message is a call from the responder (RFC 8167).
+// Read lists do not occur in replies.
+func reverseCall(h *Header, body []byte) bool {
+	switch h.Proc {
+	case Msg:
+		_, reply, ok := oncrpc.PeekXID(body)
+		return ok && !reply
+	case NoMsg:
+		return len(h.Lists.Read) > 0
+	}
+	return false
+}
+
+// replied hands a reply to its call and returns the receive buffer that is free
+// for it. l.mu is held.
+func (l *link) replied(h *Header, buf, headerLen, replyLen int) (free int) {
+	s := l.slots[h.XID]
+	if s == nil || s.state == slotReplied || s.state == slotLate {
+		l.d.stats.badXIDs.Add(1)
+		l.bad++
+		return buf
+	}
+	l.bad = 0
+	_, change := l.credits.grant(h.Credits)
+	l.d.stats.credits.Add(int64(change))
+	if s.state != slotWaiting {
+		l.late(s)
+		return buf
+	}
+	s.reply, l.scratch = l.scratch, s.reply
+	free, s.buf = s.buf, buf
+	s.headerLen, s.replyLen = headerLen, replyLen
+	s.state = slotReplied
+	l.wakeups = append(l.wakeups, s)
+	return free
+}
+
+// late handles the reply to a call that was given up: its credit is free now.
+// l.mu is held.
+func (l *link) late(s *slot) {
+	if s.state == slotAbandoned {
+		s.state = slotLate
+		return
+	}
+	l.putSlot(s)
+	l.released++
+}
+
+// refuse handles a message whose header cannot be parsed. Nothing of one
+// shorter than the shortest header with lists is believed (RFC 8166 section
+// 4.5); otherwise the call that it names, if any, fails. l.mu is held.
+func (l *link) refuse(b []byte, err error) {
+	l.badMessage()
+	var he *HeaderError
+	if len(b) < EmptyHeaderLen || !errors.As(err, &he) {
+		return
+	}
+	s := l.slots[he.XID]
+	if s == nil {
+		return
+	}
+	switch s.state {
+	case slotWaiting:
+		s.fault, s.state = err, slotReplied
+		l.wakeups = append(l.wakeups, s)
+	case slotAbandoned, slotDetached:
+		l.late(s)
+	}
+}
+
+// badMessage counts a message of no use. l.mu is held.
+func (l *link) badMessage() {
+	l.d.stats.badReplies.Add(1)
+	l.bad++
+}
+
+// invalidated marks the key that a Send with Invalidate named. l.mu is held.
+func (l *link) invalidated(rkey uint32) {
+	for _, s := range l.slots {
+		for i := range s.keys {
+			if k := &s.keys[i]; k.rkey == rkey && !k.dead {
+				k.dead = true
+				l.d.stats.remoteInvalidations.Add(1)
+				return
+			}
+		}
+	}
+}

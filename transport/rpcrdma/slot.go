@@ -1,0 +1,189 @@
+package rpcrdma
+
+import (
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// slotState is where a slot's exchange stands.
+type slotState uint8
+
+const (
+	// slotIdle: on the link's free list.
+	slotIdle slotState = iota
+	// slotWaiting: taken by a call whose reply has not come.
+	slotWaiting
+	// slotReplied: the reply is in the slot, for the caller to see.
+	slotReplied
+	// slotAbandoned: the caller is giving up; it still works on the keys.
+	slotAbandoned
+	// slotLate: the reply came while the caller was giving up.
+	slotLate
+	// slotDetached: the caller is gone; slot and credit wait for the reply.
+	slotDetached
+)
+
+// maxHeaderLen is the longest header that a plan makes: a read and a write
+// chunk of the most segments, and padding for the latter.
+const maxHeaderLen = 1024
+
+// copyInline is the payload size up to which copying it into an inline call
+// costs less than waiting for the Send's completion, which tells that the
+// caller's memory is not needed any more.
+const copyInline = 1024
+
+// slot is what one call under way needs of a link: registered buffers, and
+// memory that is used over and over.
+type slot struct {
+	index int
+	// header and call are the buffers of a call's transport header and inline
+	// stream; scratch takes the padding that a responder may write.
+	header, call, scratch mem.Seg
+	// woke has a token when something happened that the caller may wait for.
+	woke chan struct{}
+	// stall gives the link up when it runs out.
+	stall *time.Timer
+
+	// What follows belongs to the caller's goroutine.
+
+	cw, hw  xdr.Writer
+	r       xdr.Reader
+	shape   Shape
+	plan    Plan
+	request Header
+	// runs are the payloads' segments, adjacent ones made one; send and recv
+	// are each payload's stretch of it.
+	runs       []mem.Seg
+	send, recv []span
+	pieces     []piece
+	chunk      [1]Chunk
+	local      []mem.Seg
+	wrs        []verbs.SendWR
+	placed     []int
+	// lease is the long buffer of this call, if any; longCall and longReply
+	// are its parts.
+	lease, longCall, longReply mem.Seg
+
+	// What follows is guarded by link.mu.
+
+	state slotState
+	xid   uint32
+	// keys are those the peer may still use, until they are dead.
+	keys []key
+	// reply, headerLen and replyLen describe the reply in receive buffer buf,
+	// which the slot owns; fault is set instead when it could not be parsed.
+	reply               Header
+	headerLen, replyLen int
+	buf                 int
+	fault               error
+	// sending and invalidating are completions still to come.
+	sending, invalidating bool
+}
+
+// span is the segments from to to of slot.runs.
+type span struct{ from, to int }
+
+// piece is a stretch of a call: of its stream, or of a payload.
+type piece struct {
+	seg    mem.Seg
+	stream bool
+}
+
+// key is a bound window.
+type key struct {
+	window verbs.Window
+	rkey   uint32
+	dead   bool
+}
+
+// wake tells the caller that something happened.
+func (s *slot) wake() {
+	select {
+	case s.woke <- struct{}{}:
+	default:
+	}
+}
+
+// addRuns appends v's segments to s.runs, without empty ones and with adjacent
+// ones made one.
+func (s *slot) addRuns(v mem.Vec) span {
+	from := len(s.runs)
+	for _, seg := range v {
+		if seg.Len == 0 {
+			continue
+		}
+		if n := len(s.runs); n > from {
+			last := &s.runs[n-1]
+			if last.Arena == seg.Arena && last.Off+last.Len == seg.Off {
+				last.Len += seg.Len
+				continue
+			}
+		}
+		s.runs = append(s.runs, seg)
+	}
+	return span{from, len(s.runs)}
+}
+
+// layOut makes room in dst, which may be src's own memory, for what of the
+// payloads goes into the stream src: their padding, and with whole the
+// payloads too. It returns the new length. Payload number reduced, which
+// travels in a chunk of its own, leaves nothing.
+func layOut(dst, src []byte, marks []xdr.Mark, payloads []mem.Vec, reduced int, whole bool) int {
+	room := func(i int) int {
+		n := marks[i].Len
+		switch {
+		case n == 0 || i == reduced:
+			return 0
+		case whole:
+			return n + xdr.Pad(n)
+		}
+		return xdr.Pad(n)
+	}
+	end := len(src)
+	for i := range marks {
+		end += room(i)
+	}
+	total, from := end, len(src)
+	for i := len(marks) - 1; i >= 0; i-- {
+		n := room(i)
+		if n == 0 {
+			continue
+		}
+		m := marks[i]
+		tail := from - m.Off
+		copy(dst[end-tail:end], src[m.Off:from])
+		end, from = end-tail-n, m.Off
+		if whole {
+			payloads[m.Index].CopyOut(0, dst[end:end+m.Len])
+		}
+		clear(dst[end+n-xdr.Pad(m.Len) : end+n])
+	}
+	copy(dst[:end], src[:from])
+	return total
+}
+
+// cut lists in s.pieces what a call laid out in stream consists of, with the
+// payloads where they stand but for number reduced.
+func (s *slot) cut(stream mem.Seg, marks []xdr.Mark, reduced int) {
+	s.pieces = s.pieces[:0]
+	at, shift := 0, 0
+	for i, m := range marks {
+		if m.Len == 0 || i == reduced {
+			continue
+		}
+		if end := m.Off + shift; end > at {
+			s.pieces = append(s.pieces, piece{stream.Slice(at, end-at), true})
+			at = end
+		}
+		for _, seg := range s.runs[s.send[i].from:s.send[i].to] {
+			s.pieces = append(s.pieces, piece{seg, false})
+		}
+		shift += xdr.Pad(m.Len)
+	}
+	if stream.Len > at {
+		s.pieces = append(s.pieces, piece{stream.Slice(at, stream.Len-at), true})
+	}
+}

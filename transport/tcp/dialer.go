@@ -1,0 +1,143 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// Defaults of Config.
+const (
+	DefaultMaxPayload = 1 << 20
+	DefaultMaxRecord  = 8 << 20
+	DefaultConcurrent = 64
+)
+
+// Config describes a server and how to reach it.
+type Config struct {
+	Addr netip.AddrPort
+	// MachineName is this host's name in AUTH_SYS credentials.
+	MachineName string
+	// MaxPayload bounds the payload of one call each way; 0 means 1 MiB.
+	MaxPayload int
+	// MaxRecord bounds every record sent and received; 0 means 8 MiB. A reply
+	// is further bounded by what its call allows.
+	MaxRecord int
+	// Concurrent is what Limits announces; 0 means 64.
+	Concurrent int
+	// LocalAddr is the address to connect from, if valid.
+	LocalAddr netip.Addr
+	// ReservedPort connects from a port below 1024, which needs privileges and
+	// which servers ask for unless the export is insecure.
+	ReservedPort bool
+}
+
+// Dialer makes links to one server. It implements transport.Dialer.
+type Dialer struct {
+	cfg   Config
+	stats counters
+}
+
+var _ transport.Dialer = (*Dialer)(nil)
+
+// counters are those of transport.Stats that a stream has.
+type counters struct {
+	calls, replies         atomic.Uint64
+	connects, connectFails atomic.Uint64
+	badXIDs, badReplies    atomic.Uint64
+	sent, received         atomic.Uint64
+}
+
+// NewDialer returns a Dialer; it connects to nothing yet.
+func NewDialer(cfg Config) (*Dialer, error) {
+	if !cfg.Addr.IsValid() || cfg.Addr.Port() == 0 {
+		return nil, fmt.Errorf("tcp: %v is not a server's address and port", cfg.Addr)
+	}
+	setDefault(&cfg.MaxPayload, DefaultMaxPayload)
+	setDefault(&cfg.MaxRecord, DefaultMaxRecord)
+	setDefault(&cfg.Concurrent, DefaultConcurrent)
+	cfg.MaxRecord = min(cfg.MaxRecord, 1<<maxClass)
+	return &Dialer{cfg: cfg}, nil
+}
+
+func setDefault(v *int, d int) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// Dial connects. It makes sure that the link's goroutine has started.
+func (d *Dialer) Dial(ctx context.Context) (transport.Link, error) {
+	conn, err := d.connect(ctx)
+	if err != nil {
+		d.stats.connectFails.Add(1)
+		return nil, fmt.Errorf("connect to %v: %w", d.cfg.Addr, err)
+	}
+	d.stats.connects.Add(1)
+	return newLink(d, conn), nil
+}
+
+func (d *Dialer) connect(ctx context.Context) (net.Conn, error) {
+	nd := net.Dialer{KeepAliveConfig: keepAlive}
+	to := d.cfg.Addr.String()
+	if !d.cfg.ReservedPort {
+		if d.cfg.LocalAddr.IsValid() {
+			nd.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(d.cfg.LocalAddr, 0))
+		}
+		return nd.DialContext(ctx, "tcp", to)
+	}
+	// The ports that Linux uses, from a random one on: above rsync's and
+	// below 1024, with few services of their own.
+	const low, count = 665, 1024 - 665
+	start := rand.IntN(count)
+	for i := range count {
+		local := netip.AddrPortFrom(d.cfg.LocalAddr, uint16(low+(start+i)%count))
+		nd.LocalAddr = &net.TCPAddr{Port: int(local.Port())}
+		if local.Addr().IsValid() {
+			nd.LocalAddr = net.TCPAddrFromAddrPort(local)
+		}
+		conn, err := nd.DialContext(ctx, "tcp", to)
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return conn, err
+		}
+	}
+	return nil, fmt.Errorf("every reserved port is in use: %w", syscall.EADDRINUSE)
+}
+
+// keepAlive notices dead peers of idle connections within two minutes; those
+// of busy ones are noticed by timeouts.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 10 * time.Second, Count: 6}
+
+// Register has nothing to do: a socket takes any memory.
+func (d *Dialer) Register(*mem.Arena) error { return nil }
+
+// Unregister has nothing to do.
+func (d *Dialer) Unregister(*mem.Arena) error { return nil }
+
+// Limits says what may be asked of the links.
+func (d *Dialer) Limits() transport.Limits {
+	return transport.Limits{MaxSend: d.cfg.MaxPayload, MaxRecv: d.cfg.MaxPayload, Concurrent: d.cfg.Concurrent}
+}
+
+// Stats sums over all links made.
+func (d *Dialer) Stats() transport.Stats {
+	s := &d.stats
+	return transport.Stats{
+		Calls: s.calls.Load(), Replies: s.replies.Load(),
+		Connects: s.connects.Load(), ConnectFails: s.connectFails.Load(),
+		BadXIDs: s.badXIDs.Load(), BadReplies: s.badReplies.Load(),
+		BytesSent: s.sent.Load(), BytesReceived: s.received.Load(),
+	}
+}
+
+// Close has nothing to give back.
+func (d *Dialer) Close() error { return nil }

@@ -1,0 +1,147 @@
+package tcp
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+)
+
+// keepHead is the longest encoding buffer that an idle exchange keeps.
+const keepHead = 64 << 10
+
+// exchange is one call under way.
+type exchange struct {
+	packet
+	w     xdr.Writer
+	r     xdr.Reader
+	limit int           // bound of the reply
+	ready chan struct{} // holds a token when rec or err is set
+
+	// Guarded by link.mu.
+	rec *buffer // the reply, for the caller to put
+	err error   // what was wrong with the reply
+}
+
+var exchanges = sync.Pool{New: func() any { return &exchange{ready: make(chan struct{}, 1)} }}
+
+// Exchange sends c under xid and waits for its result.
+func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
+	if err := ctx.Err(); err != nil {
+		return &transport.Error{Fate: transport.NotSent, Err: err}
+	}
+	x := exchanges.Get().(*exchange)
+	x.w.Reset(x.w.Bytes(), c.Send)
+	oncrpc.AppendCall(&x.w, xid, c, l.d.cfg.MachineName)
+	if n := x.w.Len(); n > l.d.cfg.MaxRecord {
+		x.recycle()
+		return &transport.Error{Fate: transport.NotSent, Err: fmt.Errorf("call of %d bytes exceeds the bound of %d", n, l.d.cfg.MaxRecord)}
+	}
+	x.pack(&x.w, c.Send)
+	x.limit = replyLimit(c, l.d.cfg.MaxRecord)
+	if err := l.add(xid, x); err != nil {
+		x.recycle()
+		return &transport.Error{Fate: transport.NotSent, Err: err}
+	}
+	l.d.stats.calls.Add(1)
+	l.out.enqueue(ctx, &x.packet)
+	select {
+	case <-x.ready:
+	case <-ctx.Done():
+	case <-l.done:
+	}
+	sent := l.out.settle(ctx, &x.packet)
+	rec, err := l.take(xid, x)
+	switch {
+	case err != nil:
+		err = &transport.Error{Fate: transport.Answered, Err: err}
+	case rec != nil:
+		x.r.Reset(rec.b, c.Recv, nil)
+		err = oncrpc.DecodeReply(&x.r, xid, c)
+		rec.put()
+		if err == nil && ctx.Err() == nil {
+			x.recycle()
+		}
+		return err
+	case ctx.Err() != nil:
+		err = &transport.Error{Fate: fate(sent), Err: ctx.Err()}
+	default:
+		err = &transport.Error{Fate: fate(sent), Err: fmt.Errorf("connection to %v lost: %w", l.d.cfg.Addr, l.Err())}
+	}
+	return err
+}
+
+// replyLimit bounds the reply to c.
+func replyLimit(c *transport.Call, limit int) int {
+	n := oncrpc.MaxReplyHeader + c.ReplyMax
+	for _, v := range c.Recv {
+		n += v.Len() + xdr.Pad(v.Len())
+	}
+	return min(n, limit)
+}
+
+// fate is that of a call without a reply.
+func fate(s packetState) transport.Fate {
+	if s == packetFailed {
+		return transport.NotSent
+	}
+	return transport.Unknown
+}
+
+// add makes x the exchange that a reply under xid belongs to.
+func (l *link) add(xid uint32, x *exchange) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return fmt.Errorf("connection to %v lost: %w", l.d.cfg.Addr, l.err)
+	}
+	if l.pending[xid] != nil {
+		return fmt.Errorf("transaction id %#x is in use", xid)
+	}
+	l.pending[xid] = x
+	return nil
+}
+
+// take ends the wait for a reply and returns what has come. The caller must
+// put rec.
+func (l *link) take(xid uint32, x *exchange) (rec *buffer, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending[xid] == x {
+		delete(l.pending, xid)
+	}
+	return x.rec, x.err
+}
+
+// deliver gives what came under xid to its exchange; it takes rec.
+func (l *link) deliver(xid uint32, x *exchange, rec *buffer, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending[xid] == x {
+		delete(l.pending, xid)
+		x.rec, x.err = rec, err
+		x.ready <- struct{}{}
+	} else if rec != nil {
+		rec.put() // the caller has left
+	}
+}
+
+// recycle makes x free for another call. Nobody else may know of it.
+func (x *exchange) recycle() {
+	if cap(x.w.Bytes()) > keepHead {
+		x.w = xdr.Writer{}
+	} else {
+		x.w.Reset(x.w.Bytes(), nil)
+	}
+	x.r.Reset(nil, nil, nil)
+	x.rec, x.err = nil, nil
+	clear(x.bufs)
+	select {
+	case <-x.ready:
+	default:
+	}
+	exchanges.Put(x)
+}

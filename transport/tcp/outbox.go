@@ -1,0 +1,314 @@
+package tcp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// packetState is where a packet is on its way.
+type packetState uint8
+
+const (
+	packetIdle    packetState = iota
+	packetQueued              // waits in the outbox
+	packetWriting             // its bytes are being written
+	packetSent                // the socket has taken all of them
+	packetCopied              // it is being finished from a copy
+	packetFailed              // its last byte never reached the socket
+)
+
+// packet is one record to send. From enqueue until settle or wait has returned
+// the outbox borrows it and the memory that bufs names.
+type packet struct {
+	mark [4]byte
+	bufs [][]byte
+	size int
+	wake chan struct{} // holds a token when the packet has left packetWriting
+
+	// Guarded by outbox.mu.
+	state  packetState
+	detach bool
+}
+
+// pack makes the packet of the message in w, with payloads where they are
+// marked.
+func (p *packet) pack(w *xdr.Writer, payloads []mem.Vec) {
+	binary.BigEndian.PutUint32(p.mark[:], lastFragment|uint32(w.Len()))
+	p.bufs = append(p.bufs[:0], p.mark[:])
+	p.size = len(p.mark) + w.Len()
+	stream, at := w.Bytes(), 0
+	for _, m := range w.Marks() {
+		p.bufs = append(p.bufs, stream[at:m.Off])
+		at = m.Off
+		for _, s := range payloads[m.Index] {
+			if s.Len > 0 {
+				p.bufs = append(p.bufs, s.Bytes())
+			}
+		}
+		if pad := xdr.Pad(m.Len); pad > 0 {
+			p.bufs = append(p.bufs, padding[:pad])
+		}
+	}
+	if at < len(stream) {
+		p.bufs = append(p.bufs, stream[at:])
+	}
+	p.state, p.detach = packetIdle, false
+	if p.wake == nil {
+		p.wake = make(chan struct{}, 1)
+	}
+	select {
+	case <-p.wake:
+	default:
+	}
+}
+
+var padding [4]byte
+
+// outbox puts packets onto a connection, in whole and in order.
+type outbox struct {
+	conn net.Conn
+	// fail is told of a write error, with no lock held.
+	fail  func(error)
+	bytes *atomic.Uint64
+
+	runners sync.WaitGroup
+
+	mu sync.Mutex
+	// busy is set while somebody, the holder, owns batch and bufs and writes.
+	busy        bool
+	closed      bool
+	interrupted bool // the write deadline was moved to stop the holder
+	queue       []*packet
+	quiet       sync.Cond // busy was cleared
+
+	batch []span      // what the holder writes; changed under mu
+	bufs  net.Buffers // their bytes not written yet
+	done  int         // bytes of batch written
+	spare [][]byte    // memory for bufs
+}
+
+// span is a packet's share of a batch. p is nil when its owner has it back.
+type span struct {
+	p    *packet
+	size int
+}
+
+func (o *outbox) init(conn net.Conn, bytes *atomic.Uint64, fail func(error)) {
+	o.conn, o.bytes, o.fail = conn, bytes, fail
+	o.quiet.L = &o.mu
+}
+
+// enqueue sends p. When the socket is free the caller writes it, and returns
+// when it is written or ctx has ended; when it is not, somebody else will.
+// Either way settle or wait tells what came of it.
+func (o *outbox) enqueue(ctx context.Context, p *packet) {
+	o.mu.Lock()
+	switch {
+	case o.closed:
+		p.state = packetFailed
+		o.mu.Unlock()
+		return
+	case o.busy:
+		p.state = packetQueued
+		o.queue = append(o.queue, p)
+		o.mu.Unlock()
+		return
+	}
+	o.busy = true
+	p.state = packetQueued
+	o.queue = append(o.queue, p)
+	o.load()
+	o.mu.Unlock()
+
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, func() { o.interrupt(p) })
+		defer stop()
+	}
+	if o.write(p) {
+		return
+	}
+	// Others have queued up, or the rest of p is a copy: not the caller's
+	// business any more.
+	go o.runFlush()
+}
+
+// runFlush writes until the queue is empty. It inherits busy, and a reference
+// of runners.
+func (o *outbox) runFlush() {
+	defer o.runners.Done()
+	o.write(nil)
+}
+
+// load makes a batch of the queue. mu is held, the holder calls.
+func (o *outbox) load() {
+	o.done, o.batch, o.bufs = 0, o.batch[:0], o.spare[:0]
+	for _, p := range o.queue {
+		p.state = packetWriting
+		o.batch = append(o.batch, span{p, p.size})
+		o.bufs = append(o.bufs, p.bufs...)
+	}
+	clear(o.queue)
+	o.queue, o.spare = o.queue[:0], o.bufs
+}
+
+// write is the holder's work. It returns true when it has given up busy, and
+// false, with a reference of runners taken, when own is done with and there is
+// more to write.
+func (o *outbox) write(own *packet) bool {
+	for {
+		n, err := o.bufs.WriteTo(o.conn)
+		o.bytes.Add(uint64(n))
+		o.mu.Lock()
+		o.done += int(n)
+		if o.interrupted && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) {
+			err = o.conn.SetWriteDeadline(time.Time{})
+			o.interrupted = false
+		}
+		if err != nil {
+			o.abort()
+			o.mu.Unlock()
+			o.fail(err)
+			return true
+		}
+		o.release()
+		if len(o.bufs) == 0 {
+			if o.closed || len(o.queue) == 0 {
+				o.abort()
+				o.mu.Unlock()
+				return true
+			}
+			o.load()
+		}
+		if own != nil && own.state != packetWriting { // its owner is the caller: not reused
+			o.runners.Add(1)
+			o.mu.Unlock()
+			return false
+		}
+		o.mu.Unlock()
+	}
+}
+
+// release lets go of the packets of the batch that are written, or are to be
+// finished from a copy. mu is held, the holder calls.
+func (o *outbox) release() {
+	end, next := 0, 0 // of the packet in the batch; index in bufs of its first byte left
+	for i := range o.batch {
+		s := &o.batch[i]
+		end += s.size
+		left := min(end-o.done, s.size)
+		from := next
+		for n := left; n > 0; next++ {
+			n -= len(o.bufs[next])
+		}
+		switch {
+		case s.p == nil:
+		case left <= 0:
+			s.p.finish(packetSent)
+			s.p = nil
+		case s.p.detach:
+			for k := from; k < next; k++ {
+				o.bufs[k] = slices.Clone(o.bufs[k])
+			}
+			s.p.finish(packetCopied)
+			s.p = nil
+		}
+	}
+}
+
+// abort ends the holder's work: nothing more of the batch or the queue will be
+// written. mu is held.
+func (o *outbox) abort() {
+	for _, s := range o.batch {
+		if s.p != nil {
+			s.p.finish(packetFailed)
+		}
+	}
+	for _, p := range o.queue {
+		p.finish(packetFailed)
+	}
+	clear(o.batch)
+	clear(o.queue)
+	clear(o.spare)
+	o.batch, o.queue, o.bufs = o.batch[:0], o.queue[:0], nil
+	o.busy = false
+	o.quiet.Broadcast()
+}
+
+// finish tells whoever waits for p. mu is held.
+func (p *packet) finish(s packetState) {
+	p.state = s
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// interrupt makes the holder finish p from a copy, if p is being written.
+func (o *outbox) interrupt(p *packet) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p.state == packetWriting {
+		p.detach = true
+		o.interrupted = true
+		_ = o.conn.SetWriteDeadline(time.Unix(1, 0)) // a closed connection stops the holder too
+	}
+}
+
+// wait returns when p is not touched any more.
+func (o *outbox) wait(p *packet) packetState {
+	for {
+		o.mu.Lock()
+		s := p.state
+		o.mu.Unlock()
+		if s != packetQueued && s != packetWriting {
+			return s
+		}
+		<-p.wake
+	}
+}
+
+// settle is wait for a caller that has lost interest or has its answer: a
+// packet still in the queue is taken out of it, and one being written is waited
+// for until ctx ends.
+func (o *outbox) settle(ctx context.Context, p *packet) packetState {
+	o.mu.Lock()
+	if p.state == packetQueued {
+		if i := slices.Index(o.queue, p); i >= 0 {
+			o.queue = slices.Delete(o.queue, i, i+1)
+		}
+		p.state = packetFailed
+	}
+	s := p.state
+	o.mu.Unlock()
+	if s != packetWriting {
+		return s
+	}
+	select {
+	case <-p.wake:
+	case <-ctx.Done():
+		o.interrupt(p)
+	}
+	return o.wait(p)
+}
+
+// close refuses further packets and returns when nothing is being written. The
+// connection must have been closed, or be about to take what is in the queue.
+func (o *outbox) close() {
+	o.mu.Lock()
+	o.closed = true
+	for o.busy {
+		o.quiet.Wait()
+	}
+	o.mu.Unlock()
+	o.runners.Wait()
+}

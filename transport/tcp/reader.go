@@ -1,0 +1,73 @@
+package tcp
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/oncrpc"
+)
+
+// runReader delivers replies until the connection ends.
+func (l *link) runReader() {
+	defer close(l.reader)
+	in := newRecords(&countingReader{r: l.conn, n: &l.d.stats.received})
+	for {
+		if err := l.readReply(in); err != nil {
+			if err == io.EOF {
+				err = errServerClosed
+			}
+			l.fail(err)
+			return
+		}
+	}
+}
+
+var errServerClosed = fmt.Errorf("the server closed the connection: %w", io.EOF)
+
+// readReply reads one record. Its error ends the connection.
+func (l *link) readReply(in *records) error {
+	if err := in.next(); err != nil {
+		return err
+	}
+	var head [8]byte
+	if n, err := in.read(head[:]); err == errRecordEnd {
+		l.d.stats.badReplies.Add(1)
+		return l.skip(in, n)
+	} else if err != nil {
+		return err
+	}
+	xid, reply, ok := oncrpc.PeekXID(head[:])
+	if !ok || !reply {
+		l.d.stats.badReplies.Add(1)
+		return l.skip(in, len(head))
+	}
+	l.mu.Lock()
+	x := l.pending[xid]
+	l.mu.Unlock()
+	if x == nil {
+		l.d.stats.badXIDs.Add(1)
+		return l.skip(in, len(head))
+	}
+	// x stays valid though its caller may leave: then it is not reused.
+	rec := getBuffer(len(head))
+	copy(rec.b, head[:])
+	rec, err := in.rest(rec, x.limit)
+	switch err {
+	case nil:
+		l.d.stats.replies.Add(1)
+		l.deliver(xid, x, rec, nil)
+		return nil
+	case errTooLong:
+		have := len(rec.b)
+		rec.put()
+		l.d.stats.badReplies.Add(1)
+		l.deliver(xid, x, nil, fmt.Errorf("%w: reply exceeds the call's bound of %d bytes", transport.ErrProtocol, x.limit))
+		return l.skip(in, have)
+	}
+	rec.put()
+	return err
+}
+
+// skip drops the rest of a record of which n bytes were read.
+func (l *link) skip(in *records, n int) error { return in.skip(l.d.cfg.MaxRecord - n) }

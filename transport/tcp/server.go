@@ -1,0 +1,149 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// ServerConfig bounds what clients may take of a server.
+type ServerConfig struct {
+	// MaxPayload bounds a lease; 0 means 1 MiB.
+	MaxPayload int
+	// MaxRecord bounds a call; 0 means MaxPayload and 64 KiB.
+	MaxRecord int
+	// Concurrent bounds the calls under way on one connection; 0 means 64.
+	Concurrent int
+	// MaxConns bounds the connections; more are closed at once. 0 means 1024.
+	MaxConns int
+	// LeaseBytes bounds the memory for replies' payloads; 0 means 1 GiB.
+	LeaseBytes int
+	// Idle closes a connection on which so long nothing came and no call
+	// was under way; 0 means 6 minutes, as with the Linux server.
+	Idle time.Duration
+	// Logf reports what went wrong with a connection, if set.
+	Logf func(format string, args ...any)
+}
+
+// goodbye is how long replies may take to leave once the server is told to
+// stop; a client that does not read them must not keep it.
+const goodbye = 2 * time.Second
+
+type server struct {
+	cfg    ServerConfig
+	h      transport.Handler
+	leases leases
+
+	wg sync.WaitGroup // runConn
+
+	mu    sync.Mutex
+	conns map[*serverConn]struct{}
+	stop  bool
+}
+
+// Serve answers the calls that come in on ln with h until ctx ends, or ln
+// fails, whose error it returns then. It takes ln. When ctx ends, calls under
+// way, whose context ends too, are still answered; when Serve returns nothing
+// is left running.
+func Serve(ctx context.Context, ln net.Listener, h transport.Handler, cfg ServerConfig) error {
+	setDefault(&cfg.MaxPayload, DefaultMaxPayload)
+	setDefault(&cfg.MaxRecord, cfg.MaxPayload+64<<10)
+	setDefault(&cfg.Concurrent, DefaultConcurrent)
+	setDefault(&cfg.MaxConns, 1024)
+	setDefault(&cfg.LeaseBytes, 1<<30)
+	if cfg.Idle <= 0 {
+		cfg.Idle = 6 * time.Minute
+	}
+	if cfg.Logf == nil {
+		cfg.Logf = func(string, ...any) {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &server{cfg: cfg, h: h, conns: map[*serverConn]struct{}{}}
+	s.leases.max, s.leases.budget = cfg.MaxPayload, cfg.LeaseBytes
+
+	closed := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		_ = ln.Close()
+		close(closed)
+	})
+	err := s.accept(ctx, ln)
+	cancel()
+	<-closed
+	s.shutdown()
+	s.wg.Wait()
+	return errors.Join(err, s.leases.close())
+}
+
+// accept starts a runConn for every connection until ctx ends.
+func (s *server) accept(ctx context.Context, ln net.Listener) error {
+	pause := acceptPause
+	for {
+		conn, err := ln.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				_ = conn.Close()
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return err
+		case err != nil:
+			// Out of descriptors or memory, or a client gone already: that
+			// passes, but must not keep a processor busy.
+			s.cfg.Logf("accept: %v; again in %v", err, pause)
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return nil
+			}
+			pause = min(2*pause, time.Second)
+			continue
+		}
+		pause = acceptPause
+		s.start(ctx, conn)
+	}
+}
+
+const acceptPause = 5 * time.Millisecond
+
+func (s *server) start(ctx context.Context, conn net.Conn) {
+	if tc, ok := conn.(*net.TCPConn); ok {
+		_ = tc.SetKeepAliveConfig(keepAlive) // an old kernel's refusal costs only the probes
+	}
+	c := newServerConn(s, conn)
+	s.mu.Lock()
+	full := len(s.conns) >= s.cfg.MaxConns
+	if !full {
+		s.conns[c] = struct{}{}
+	}
+	s.mu.Unlock()
+	if full {
+		s.cfg.Logf("%s: refused, there are %d connections", c.peer, s.cfg.MaxConns)
+		_ = conn.Close()
+		return
+	}
+	s.wg.Add(1)
+	go c.runConn(ctx)
+}
+
+// shutdown makes every connection end once its calls are answered.
+func (s *server) shutdown() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop = true
+	for c := range s.conns {
+		c.goAway()
+	}
+}
+
+func (s *server) drop(c *serverConn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	s.wg.Done()
+}

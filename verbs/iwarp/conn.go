@@ -1,0 +1,291 @@
+package iwarp
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// Conn implements verbs.Conn.
+type Conn struct {
+	dev    *device
+	sock   *net.TCPConn
+	raw    syscall.RawConn
+	local  netip.AddrPort
+	remote netip.AddrPort
+
+	// Settled at set-up, before the connection is shared.
+	private           []byte
+	crc               bool
+	maxTagged         int // payload of one FPDU
+	maxUntagged       int
+	readsIn, readsOut int
+
+	tx     transmitter
+	rx     receiver
+	rq     receives
+	cq     queue
+	memory memory
+
+	// heard tells that a byte has come in since set-up.
+	heard atomic.Bool
+	// dead tells that end is set: no memory may be touched any more.
+	dead atomic.Bool
+	end  struct {
+		mu     sync.Mutex
+		err    error
+		closed bool
+	}
+
+	kick    chan struct{} // capacity 1: work for runTransmit
+	stop    chan struct{}
+	stopped chan struct{} // nil when runTransmit was never started
+	once    sync.Once
+}
+
+// newConn makes the queue pair of a connection that is being set up. It
+// takes sock, and holds the device until Close.
+func (d *device) newConn(sock *net.TCPConn, o *verbs.ConnOptions) (*Conn, error) {
+	raw, err := tune(sock)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{
+		dev:     d,
+		sock:    sock,
+		raw:     raw,
+		local:   addrPort(sock.LocalAddr()),
+		remote:  addrPort(sock.RemoteAddr()),
+		readsIn: o.ReadsIn, readsOut: o.ReadsOut,
+		kick: make(chan struct{}, 1),
+		stop: make(chan struct{}),
+	}
+	c.maxTagged, c.maxUntagged = maxPayload, maxPayload
+	if d.config.AlignToMSS {
+		mss, err := segmentSize(raw)
+		if err != nil {
+			return nil, err
+		}
+		// MULPDU of RFC 5044 section 4.1, then whole words of payload.
+		mulpdu := mss - (lengthField + crcSize + mss%4)
+		c.maxTagged = (mulpdu + lengthField - taggedSize) &^ 3
+		c.maxUntagged = (mulpdu + lengthField - untaggedSize) &^ 3
+	}
+	c.memory.keys = make(map[uint32]*window)
+	c.tx.init(c, o.SendQueue)
+	c.rx.init(c)
+	c.rq.ring = make([]verbs.RecvWR, o.RecvQueue)
+	c.cq.ring = make([]verbs.Completion, o.SendQueue+o.RecvQueue)
+	c.cq.interrupt = func() { c.sock.SetReadDeadline(past) }
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func addrPort(a net.Addr) netip.AddrPort {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	p := t.AddrPort()
+	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
+}
+
+// start lets the connection run. initiator may send at once.
+func (c *Conn) start(initiator bool) {
+	c.stopped = make(chan struct{})
+	c.tx.mu.Lock()
+	c.tx.open = initiator
+	c.tx.mu.Unlock()
+	go c.runTransmit(initiator)
+	if initiator {
+		c.transmit(false)
+	}
+}
+
+func (c *Conn) LocalAddr() netip.AddrPort  { return c.local }
+func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
+func (c *Conn) PrivateData() []byte        { return c.private }
+func (c *Conn) ReadsOut() int              { return c.readsOut }
+
+// ended is the reason for the connection's end, nil while it lives.
+func (c *Conn) ended() error {
+	if !c.dead.Load() {
+		return nil
+	}
+	c.end.mu.Lock()
+	defer c.end.mu.Unlock()
+	if c.end.closed {
+		return verbs.ErrClosed
+	}
+	return c.end.err
+}
+
+func (c *Conn) lost(op string, err error) error {
+	return &verbs.ConnError{Op: op, Remote: c.remote, Err: err}
+}
+
+// fail ends the connection with err, unless it has ended already. It only
+// marks and wakes: settle waits.
+func (c *Conn) fail(err error) {
+	c.end.mu.Lock()
+	if c.end.err == nil {
+		c.end.err = err
+	}
+	c.end.mu.Unlock()
+	c.dead.Store(true)
+	c.sock.SetWriteDeadline(past)
+	c.cq.wake()
+}
+
+// settle returns when the send side of a dead connection touches no memory
+// any more. The holder of the wire must not call it.
+func (c *Conn) settle() {
+	c.tx.mu.Lock()
+	for c.tx.busy {
+		c.tx.idle.Wait()
+	}
+	c.tx.mu.Unlock()
+}
+
+// abort ends the connection because of what the peer did; a violation is told
+// to the peer if the wire is at the start of an FPDU. The holder of the wire
+// must not call it.
+func (c *Conn) abort(op string, err error) {
+	c.fail(c.lost(op, err))
+	c.settle()
+	v, ok := err.(*violation)
+	if !ok || !c.tx.mayTerminate() {
+		return
+	}
+	b := appendTerminate(nil, v.code, c.crc)
+	// Best effort: the connection is dead either way.
+	c.raw.Control(func(fd uintptr) {
+		if n, _ := unix.Write(int(fd), b); n > 0 {
+			unix.Shutdown(int(fd), unix.SHUT_WR)
+		}
+	})
+}
+
+// Close implements verbs.Conn.
+func (c *Conn) Close() error {
+	c.once.Do(func() {
+		c.end.mu.Lock()
+		c.end.closed = true
+		c.end.mu.Unlock()
+		c.fail(verbs.ErrClosed)
+		close(c.stop)
+		if c.stopped != nil {
+			<-c.stopped
+		}
+		c.settle()
+		// Wait was woken by fail; a later one sees the end before it
+		// touches anything.
+		c.rx.mu.Lock()
+		c.rx.disarm()
+		c.rx.mu.Unlock()
+		c.memory.revokeAll()
+		c.sock.Close()
+		c.dev.release()
+	})
+	return nil
+}
+
+// runTransmit sends what posters and Wait leave: the rest when the socket was
+// full, and the nudges for a silent peer.
+//
+// Linux' siw as a server can miss the wake-up for the first FPDU when that
+// comes between its MPA reply and the installation of its socket callbacks.
+// Another segment wakes it; a zero-length RDMA Write touches nothing.
+func (c *Conn) runTransmit(initiator bool) {
+	defer close(c.stopped)
+	delay := nudgeFirst
+	t := time.NewTimer(delay)
+	defer t.Stop()
+	if !initiator {
+		t.Stop()
+	}
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-c.kick:
+			c.transmit(true)
+		case <-t.C:
+			if c.heard.Load() {
+				continue
+			}
+			c.tx.mu.Lock()
+			c.tx.nudge = true
+			c.tx.mu.Unlock()
+			c.transmit(true)
+			if delay *= 2; delay <= nudgeLast {
+				t.Reset(delay)
+			}
+		}
+	}
+}
+
+const (
+	nudgeFirst = 50 * time.Millisecond
+	nudgeLast  = 3200 * time.Millisecond
+)
+
+// wakeTransmit gives runTransmit work.
+func (c *Conn) wakeTransmit() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Wait implements verbs.QP: it runs the receive side.
+func (c *Conn) Wait(ctx context.Context, wc []verbs.Completion) (int, error) {
+	if len(wc) == 0 {
+		return 0, &verbs.UsageError{Op: verbs.OpRecv, Why: "Wait without room for a completion"}
+	}
+	c.rx.mu.Lock()
+	defer c.rx.mu.Unlock()
+	c.rx.arm(ctx)
+	for {
+		err := c.ended()
+		if err == verbs.ErrClosed {
+			return 0, err
+		}
+		if err != nil {
+			c.settle()
+		} else if int(c.cq.n.Load()) < len(wc) {
+			moved, rerr := c.rx.step()
+			if rerr != nil {
+				c.abort("receive", rerr)
+				continue
+			}
+			if moved {
+				continue
+			}
+		}
+		if n, sends := c.cq.take(wc); n > 0 {
+			c.tx.unreaped.Add(int32(-sends))
+			c.rq.unreaped.Add(int32(sends - n))
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if err := c.rx.read(); err != nil {
+			c.abort("receive", c.tx.cause(err))
+		}
+	}
+}

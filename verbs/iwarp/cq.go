@@ -1,0 +1,84 @@
+package iwarp
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// queue is the completion queue. It also lets whoever completes something, or
+// ends the connection, wake a Wait that is waiting for the socket.
+type queue struct {
+	n atomic.Int32 // completions in ring, for a look without the lock
+
+	mu sync.Mutex
+	// ring has room for every work request that may be outstanding.
+	ring       []verbs.Completion
+	head, tail uint64
+	// parked tells that Wait waits for the socket; woken, that its read
+	// deadline was moved to get it back.
+	parked, woken bool
+	interrupt     func()
+}
+
+// push appends a completion and wakes Wait.
+func (q *queue) push(wc verbs.Completion) {
+	q.mu.Lock()
+	q.ring[q.tail%uint64(len(q.ring))] = wc
+	q.tail++
+	q.n.Add(1)
+	q.wakeLocked()
+	q.mu.Unlock()
+}
+
+// take moves completions to wc. It reports how many were of the send queue.
+func (q *queue) take(wc []verbs.Completion) (n, sends int) {
+	if q.n.Load() == 0 {
+		return 0, 0
+	}
+	q.mu.Lock()
+	for n < len(wc) && q.head != q.tail {
+		wc[n] = q.ring[q.head%uint64(len(q.ring))]
+		if wc[n].Op != verbs.OpRecv {
+			sends++
+		}
+		q.head++
+		n++
+	}
+	q.n.Add(int32(-n))
+	q.mu.Unlock()
+	return n, sends
+}
+
+// park is called before waiting for the socket. It refuses when there is a
+// completion already.
+func (q *queue) park() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.parked = q.head == q.tail && !q.woken
+	return q.parked
+}
+
+// unpark is called after waiting and tells if the read deadline was moved.
+func (q *queue) unpark() (woken bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	woken = q.woken
+	q.parked, q.woken = false, false
+	return woken
+}
+
+// wake gets Wait back from the socket, if it is there.
+func (q *queue) wake() {
+	q.mu.Lock()
+	q.wakeLocked()
+	q.mu.Unlock()
+}
+
+func (q *queue) wakeLocked() {
+	if q.parked && !q.woken {
+		q.woken = true
+		q.interrupt()
+	}
+}

@@ -1,0 +1,179 @@
+package iwarp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// checkOptions refuses what cannot be set up.
+func checkOptions(o *verbs.ConnOptions) error {
+	switch {
+	case len(o.PrivateData) > maxPrivate:
+		return fmt.Errorf("iwarp: private data of %d bytes, at most %d", len(o.PrivateData), maxPrivate)
+	case o.SendQueue < 1 || o.SendQueue > maxQueue, o.RecvQueue < 1 || o.RecvQueue > maxQueue:
+		return fmt.Errorf("iwarp: queues of %d and %d requests, want 1 to %d", o.SendQueue, o.RecvQueue, maxQueue)
+	case o.ReadsIn < 0 || o.ReadsIn > maxReadDepth, o.ReadsOut < 0 || o.ReadsOut > maxReadDepth:
+		return fmt.Errorf("iwarp: read depths of %d and %d, at most %d", o.ReadsIn, o.ReadsOut, maxReadDepth)
+	}
+	return nil
+}
+
+// errRevision1 asks for another try with MPA revision 1.
+var errRevision1 = errors.New("peer speaks MPA revision 1 only")
+
+// Dial implements verbs.Device. A responder that answers revision 2 with a
+// rejection in revision 1 is tried again with that (RFC 6581 section 9).
+func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
+	if err := checkOptions(&o); err != nil {
+		return nil, err
+	}
+	c, err := d.dial(ctx, to, &o, 2)
+	if err == errRevision1 {
+		c, err = d.dial(ctx, to, &o, 1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (d *device) dial(ctx context.Context, to netip.AddrPort, o *verbs.ConnOptions, revision uint8) (*Conn, error) {
+	var nd net.Dialer
+	if o.LocalAddr.IsValid() {
+		nd.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(o.LocalAddr, 0))
+	}
+	s, err := nd.DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return nil, dialError(ctx, to, err)
+	}
+	sock := s.(*net.TCPConn)
+	c, err := d.newConn(sock, o)
+	if err != nil {
+		sock.Close()
+		return nil, dialError(ctx, to, err)
+	}
+	if err := c.initiate(ctx, o, revision); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func dialError(ctx context.Context, to netip.AddrPort, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &verbs.ConnError{Op: "dial", Remote: to, Err: err}
+}
+
+// initiate exchanges MPA frames as the side that dialed.
+func (c *Conn) initiate(ctx context.Context, o *verbs.ConnOptions, revision uint8) error {
+	if o.Prepare != nil {
+		if err := o.Prepare(c); err != nil {
+			return err
+		}
+	}
+	req := mpaFrame{crc: c.dev.config.CRC, revision: revision, private: o.PrivateData}
+	if revision >= 2 {
+		req.enhanced = true
+		// Linux' NFS server refuses a client that takes no Reads.
+		c.readsIn = max(1, o.ReadsIn)
+		req.ird, req.ord = uint16(c.readsIn), uint16(o.ReadsOut)
+	}
+	var rep mpaFrame
+	err := c.setUp(ctx, func() (err error) {
+		if _, err = c.sock.Write(appendMPA(nil, &req)); err != nil {
+			return err
+		}
+		rep, err = readMPA(c.sock, true)
+		return err
+	})
+	if err != nil {
+		return dialError(ctx, c.remote, err)
+	}
+	c.private = rep.private
+	if err := c.acceptReply(&req, &rep); err != nil {
+		return err
+	}
+	c.start(true)
+	return nil
+}
+
+// acceptReply settles what the peer's reply leaves.
+func (c *Conn) acceptReply(req, rep *mpaFrame) error {
+	refuse := func(code termCode, format string, args ...any) error {
+		// A peer that made a mistake is told before the close.
+		c.sock.SetWriteDeadline(time.Now().Add(time.Second))
+		c.sock.Write(appendTerminate(nil, code, false))
+		return c.lost("dial", violate(code, format, args...))
+	}
+	switch {
+	case rep.reject && rep.revision == 1 && req.revision > 1:
+		return errRevision1
+	case rep.reject:
+		return &verbs.RejectError{Remote: c.remote, Private: rep.private, Reason: "MPA reply with the reject bit"}
+	case rep.markers:
+		return refuse(mpaBadFrame, "peer insists on markers")
+	case rep.revision != req.revision || rep.enhanced != req.enhanced:
+		return refuse(mpaBadFrame, "peer answered revision %d with revision %d", req.revision, rep.revision)
+	}
+	c.crc = req.crc || rep.crc
+	if !rep.enhanced {
+		return nil
+	}
+	if rep.ord != depthAny && int(rep.ord) > c.readsIn {
+		return refuse(mpaReadDepth, "peer wants to have %d Reads outstanding, %d were offered", rep.ord, c.readsIn)
+	}
+	if rep.ird != depthAny {
+		c.readsOut = min(c.readsOut, int(rep.ird))
+	}
+	return nil
+}
+
+// setUp runs a part of the set-up that ends with ctx and with the device's
+// time limit.
+func (c *Conn) setUp(ctx context.Context, f func() error) error {
+	return bounded(ctx, c.sock, c.dev.config.SetupTimeout, f)
+}
+
+func bounded(ctx context.Context, s *net.TCPConn, limit time.Duration, f func() error) error {
+	s.SetDeadline(time.Now().Add(limit))
+	fired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		s.SetDeadline(past)
+		close(fired)
+	})
+	err := f()
+	if !stop() {
+		<-fired
+		if err == nil {
+			err = ctx.Err()
+		}
+	}
+	s.SetDeadline(noDeadline)
+	return err
+}
+
+// readMPA reads a frame and not a byte more.
+func readMPA(s io.Reader, reply bool) (mpaFrame, error) {
+	var b [mpaHeader + mpaMaxPrivate]byte
+	if _, err := io.ReadFull(s, b[:mpaHeader]); err != nil {
+		return mpaFrame{}, err
+	}
+	f, rest, err := parseMPAHeader(b[:mpaHeader], reply)
+	if err != nil {
+		return f, err
+	}
+	if _, err := io.ReadFull(s, b[mpaHeader:mpaHeader+rest]); err != nil {
+		return f, err
+	}
+	f.parseMPAPrivate(b[mpaHeader : mpaHeader+rest])
+	return f, nil
+}

@@ -1,0 +1,195 @@
+package iwarp
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// maxWindows bounds the windows of one connection.
+const maxWindows = 1 << 16
+
+// memory is what the peer of one connection may reach.
+type memory struct {
+	// mu is read-locked around each access to memory that a window permits,
+	// and locked to revoke one.
+	mu sync.RWMutex
+	// keys has each window that is bound or has a key reserved, under the key.
+	keys  map[uint32]*window
+	count int // windows not freed
+}
+
+// window implements verbs.Window. Its fields are guarded by memory.mu.
+type window struct {
+	c *Conn
+	// reserved is the key of Next, 0 when there is none; last is the one
+	// that Next gave before.
+	reserved, last uint32
+	freed          bool
+
+	// key is not 0 while the window is bound, to seg at address base.
+	key    uint32
+	seg    mem.Seg
+	base   uint64
+	access verbs.Access
+}
+
+// NewWindow implements verbs.QP.
+func (c *Conn) NewWindow() (verbs.Window, error) {
+	if err := c.ended(); err != nil {
+		return nil, err
+	}
+	m := &c.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.count >= maxWindows {
+		return nil, fmt.Errorf("iwarp: more than %d windows on a connection", maxWindows)
+	}
+	m.count++
+	return &window{c: c}, nil
+}
+
+// Next implements verbs.Window. The whole key is random, not only its last
+// byte, so that an old key tells nothing about the next.
+func (w *window) Next() uint32 {
+	m := &w.c.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w.reserved != 0 {
+		delete(m.keys, w.reserved)
+	}
+	for {
+		var b [4]byte
+		rand.Read(b[:])
+		k := binary.BigEndian.Uint32(b[:])
+		if k == 0 || k == w.last || m.keys[k] != nil {
+			continue
+		}
+		w.reserved, w.last = k, k
+		if !w.freed {
+			m.keys[k] = w
+		}
+		return k
+	}
+}
+
+// Addr implements verbs.Window. It is 0 for memory that is not registered.
+func (w *window) Addr(s mem.Seg) uint64 {
+	r := w.c.dev.region(s)
+	if r == nil {
+		return 0
+	}
+	return r.base + uint64(s.Off)
+}
+
+// Free implements verbs.Window.
+func (w *window) Free() {
+	m := &w.c.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w.freed {
+		return
+	}
+	w.freed = true
+	m.count--
+	if w.reserved != 0 {
+		delete(m.keys, w.reserved)
+		w.reserved = 0
+	}
+	m.revoke(w)
+}
+
+// revoke unbinds w; mu is locked.
+func (m *memory) revoke(w *window) {
+	if w.key != 0 {
+		delete(m.keys, w.key)
+		w.key, w.seg = 0, mem.Seg{}
+	}
+}
+
+// prepareBind checks a bind that is to be posted and takes the reserved key.
+func (m *memory) prepareBind(wr *verbs.SendWR, c *Conn) (w *window, key uint32, why string) {
+	w, ok := wr.Window.(*window)
+	if !ok || w == nil || w.c != c {
+		return nil, 0, "window of another connection"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case w.freed:
+		return nil, 0, "window was freed"
+	case w.reserved == 0:
+		return nil, 0, "no key reserved with Next"
+	}
+	key, w.reserved = w.reserved, 0
+	return w, key, ""
+}
+
+// bind carries a posted bind out. A window that is still bound under an
+// older key loses that one.
+func (m *memory) bind(w *window, key uint32, s mem.Seg, base uint64, a verbs.Access) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.revoke(w)
+	if w.freed {
+		delete(m.keys, key)
+		return
+	}
+	w.key, w.seg, w.base, w.access = key, s, base, a
+	m.keys[key] = w
+}
+
+// invalidate revokes the window bound under key and tells if there was one.
+func (m *memory) invalidate(key uint32) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.keys[key]
+	if key == 0 || w == nil || w.key != key {
+		return false
+	}
+	m.revoke(w)
+	return true
+}
+
+// revokeAll ends all access.
+func (m *memory) revokeAll() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, w := range m.keys {
+		w.key, w.reserved, w.seg = 0, 0, mem.Seg{}
+	}
+	clear(m.keys)
+}
+
+// permits tells if w is still bound under key; mu is read-locked.
+func (w *window) permits(key uint32) bool { return w.key == key }
+
+// faults are the codes of one kind of access.
+type faults struct{ stag, access, bounds, wrap termCode }
+
+var (
+	writeFaults = faults{ddpInvalidSTag, rdmapAccess, ddpBounds, ddpTOWrap}
+	readFaults  = faults{rdmapInvalidSTag, rdmapAccess, rdmapBounds, rdmapTOWrap}
+)
+
+// reach finds n bytes at to under key for a peer's access need.
+func (m *memory) reach(key uint32, to uint64, n int, need verbs.Access, f *faults) (*window, mem.Seg, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	w := m.keys[key]
+	switch {
+	case key == 0 || w == nil || w.key != key:
+		return nil, mem.Seg{}, violate(f.stag, "%#x is not a valid key", key)
+	case w.access&need == 0:
+		return nil, mem.Seg{}, violate(f.access, "key %#x does not permit it", key)
+	case to > ^uint64(0)-uint64(n):
+		return nil, mem.Seg{}, violate(f.wrap, "%d bytes at %#x", n, to)
+	case to < w.base || to-w.base > uint64(w.seg.Len) || uint64(n) > uint64(w.seg.Len)-(to-w.base):
+		return nil, mem.Seg{}, violate(f.bounds, "%d bytes at %#x, %d bytes bound at %#x", n, to, w.seg.Len, w.base)
+	}
+	return w, w.seg.Slice(int(to-w.base), n), nil
+}
