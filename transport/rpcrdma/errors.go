@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs"
 )
 
 // ReplyError is an RDMA_ERROR sent in answer to a call (RFC 8166 section 4.5):
@@ -46,11 +47,14 @@ var (
 	errBusyXID  = errors.New("a call with this transaction id is under way")
 )
 
-// failure is the error of a call with the given fate; one that stands for the
-// end of the link becomes what ended it.
+// failure is the error of a call with the given fate. One that stands for the
+// end of the link, or for our closing the connection in consequence, becomes
+// what ended the link.
 func (l *link) failure(fate transport.Fate, err error) error {
-	if errors.Is(err, errLinkDead) {
-		err = l.Err()
+	if errors.Is(err, errLinkDead) || errors.Is(err, verbs.ErrClosed) {
+		if why := l.Err(); why != nil {
+			err = why
+		}
 	}
 	return &transport.Error{Fate: fate, Err: err}
 }

@@ -8,15 +8,15 @@ import (
 )
 
 // Shapes of NFSv3 calls in their usual sizes.
-func getattr() Shape   { return Shape{Head: 80, ReplyHead: 24 + 88} }
-func read(n int) Shape { return Shape{Head: 116, ReplyHead: 128, Recv: []Item{{Len: n, Segs: 1}}} }
-func write(n int) Shape {
+func nfsGetattr() Shape   { return Shape{Head: 80, ReplyHead: 24 + 88} }
+func nfsRead(n int) Shape { return Shape{Head: 116, ReplyHead: 128, Recv: []Item{{Len: n, Segs: 1}}} }
+func nfsWrite(n int) Shape {
 	return Shape{Head: 120, ReplyHead: 136, Send: []Item{{Off: 120, Len: n, Segs: 1}}}
 }
-func long(n int) Shape    { return Shape{Head: n, ReplyHead: 100} }
-func listing(n int) Shape { return Shape{Head: 112, ReplyHead: n} }
+func longCall(n int) Shape { return Shape{Head: n, ReplyHead: 100} }
+func nfsList(n int) Shape  { return Shape{Head: 112, ReplyHead: n} }
 
-func segs(s Shape, n int) Shape {
+func inPieces(s Shape, n int) Shape {
 	if len(s.Send) > 0 {
 		s.Send[0].Segs = n
 	}
@@ -41,37 +41,37 @@ func TestPlanTable(t *testing.T) {
 		header int
 	}{
 		{"NULL", 1024, false, Shape{Head: 40, ReplyHead: 24}, in, no, 28},
-		{"GETATTR", 1024, false, getattr(), in, no, 28},
+		{"GETATTR", 1024, false, nfsGetattr(), in, no, 28},
 
-		{"READ small", 4096, false, read(4096 - 28 - 128), in, no, 28},
-		{"READ one word more", 4096, false, read(4096 - 28 - 128 + 4), in, wr, 28 + 24},
-		{"READ one byte more needs its padding", 4096, false, read(4096 - 28 - 128 + 1), in, wr, 28 + 40},
-		{"READ padding counts", 4096, false, read(4096 - 28 - 128 - 3), in, no, 28},
-		{"READ 1 MiB", 4096, false, read(1 << 20), in, wr, 28 + 24},
-		{"READ 1 MiB of 16 pieces", 4096, false, segs(read(1<<20), 16), in, wr, 28 + 8 + 16*16},
-		{"READ 1 MiB of 17 pieces", 4096, false, segs(read(1<<20), 17), in, rp, 28 + 20},
-		{"READ without placement", 4096, true, read(1 << 20), in, rp, 28 + 20},
-		{"READ small without placement", 4096, true, read(1024), in, no, 28},
-		{"READ of nothing", 1024, false, read(0), in, no, 28},
+		{"READ small", 4096, false, nfsRead(4096 - 28 - 128), in, no, 28},
+		{"READ one word more", 4096, false, nfsRead(4096 - 28 - 128 + 4), in, wr, 28 + 24},
+		{"READ one byte more needs its padding", 4096, false, nfsRead(4096 - 28 - 128 + 1), in, wr, 28 + 40},
+		{"READ padding counts", 4096, false, nfsRead(4096 - 28 - 128 - 3), in, no, 28},
+		{"READ 1 MiB", 4096, false, nfsRead(1 << 20), in, wr, 28 + 24},
+		{"READ 1 MiB of 16 pieces", 4096, false, inPieces(nfsRead(1<<20), 16), in, wr, 28 + 8 + 16*16},
+		{"READ 1 MiB of 17 pieces", 4096, false, inPieces(nfsRead(1<<20), 17), in, rp, 28 + 20},
+		{"READ without placement", 4096, true, nfsRead(1 << 20), in, rp, 28 + 20},
+		{"READ small without placement", 4096, true, nfsRead(1024), in, no, 28},
+		{"READ of nothing", 1024, false, nfsRead(0), in, no, 28},
 
-		{"WRITE small", 4096, false, write(4096 - 28 - 120), in, no, 28},
-		{"WRITE one word more", 4096, false, write(4096 - 28 - 120 + 4), rd, no, 28 + 24},
-		{"WRITE one byte more", 4096, false, write(4096 - 28 - 120 + 1), rd, no, 28 + 24},
-		{"WRITE padding counts", 4096, false, write(4096 - 28 - 120 - 3), in, no, 28},
-		{"WRITE 1 MiB", 4096, false, write(1 << 20), rd, no, 28 + 24},
-		{"WRITE 1 MiB of 16 pieces", 4096, false, segs(write(1<<20), 16), rd, no, 28 + 24*16},
-		{"WRITE 1 MiB of 17 pieces", 4096, false, segs(write(1<<20), 17), pz, no, 28 + 24},
-		{"WRITE without placement", 4096, true, write(1 << 20), pz, no, 28 + 2*24},
-		{"WRITE without placement, padded", 4096, true, write(1<<20 - 3), pz, no, 28 + 3*24},
-		{"WRITE small without placement", 4096, true, write(1024), in, no, 28},
-		{"WRITE without placement, 15 pieces", 4096, true, segs(write(1<<20), 15), pz, no, 28 + 16*24},
-		{"WRITE without placement, 16 pieces", 4096, true, segs(write(1<<20), 16), pz, no, 28 + 24},
+		{"WRITE small", 4096, false, nfsWrite(4096 - 28 - 120), in, no, 28},
+		{"WRITE one word more", 4096, false, nfsWrite(4096 - 28 - 120 + 4), rd, no, 28 + 24},
+		{"WRITE one byte more", 4096, false, nfsWrite(4096 - 28 - 120 + 1), rd, no, 28 + 24},
+		{"WRITE padding counts", 4096, false, nfsWrite(4096 - 28 - 120 - 3), in, no, 28},
+		{"WRITE 1 MiB", 4096, false, nfsWrite(1 << 20), rd, no, 28 + 24},
+		{"WRITE 1 MiB of 16 pieces", 4096, false, inPieces(nfsWrite(1<<20), 16), rd, no, 28 + 24*16},
+		{"WRITE 1 MiB of 17 pieces", 4096, false, inPieces(nfsWrite(1<<20), 17), pz, no, 28 + 24},
+		{"WRITE without placement", 4096, true, nfsWrite(1 << 20), pz, no, 28 + 2*24},
+		{"WRITE without placement, padded", 4096, true, nfsWrite(1<<20 - 3), pz, no, 28 + 3*24},
+		{"WRITE small without placement", 4096, true, nfsWrite(1024), in, no, 28},
+		{"WRITE without placement, 15 pieces", 4096, true, inPieces(nfsWrite(1<<20), 15), pz, no, 28 + 16*24},
+		{"WRITE without placement, 16 pieces", 4096, true, inPieces(nfsWrite(1<<20), 16), pz, no, 28 + 24},
 
-		{"long call", 4096, false, long(4096 - 28), in, no, 28},
-		{"long call, one word more", 4096, false, long(4096 - 28 + 4), pz, no, 28 + 24},
-		{"READDIR", 4096, false, listing(4096 - 28), in, no, 28},
-		{"READDIR, one word more", 4096, false, listing(4096 - 28 + 4), in, rp, 28 + 20},
-		{"READDIR, ragged bound", 4096, false, listing(32769), in, rp, 28 + 20},
+		{"long call", 4096, false, longCall(4096 - 28), in, no, 28},
+		{"long call, one word more", 4096, false, longCall(4096 - 28 + 4), pz, no, 28 + 24},
+		{"READDIR", 4096, false, nfsList(4096 - 28), in, no, 28},
+		{"READDIR, one word more", 4096, false, nfsList(4096 - 28 + 4), in, rp, 28 + 20},
+		{"READDIR, ragged bound", 4096, false, nfsList(32769), in, rp, 28 + 20},
 		{"long both ways", 1024, false, Shape{Head: 2000, ReplyHead: 2000}, pz, rp, 28 + 24 + 20},
 		{"long call and READ", 1024, false, Shape{Head: 2000, ReplyHead: 100, Recv: []Item{{Len: 8192, Segs: 2}}}, pz, wr, 28 + 24 + 40},
 
@@ -133,7 +133,7 @@ func TestPlanAtThresholds(t *testing.T) {
 		for d := -80; d <= 80; d++ {
 			n := inline + d
 			for name, s := range map[string]Shape{
-				"head": long(n - n%4), "write": write(n - 148), "read": read(n - 156), "list": listing(n - n%4),
+				"head": longCall(n - n%4), "write": nfsWrite(n - 148), "read": nfsRead(n - 156), "list": nfsList(n - n%4),
 			} {
 				for _, terms.NoDDP = range []bool{false, true} {
 					what := fmt.Sprintf("%s of %+v at %+v", name, s, terms)

@@ -36,12 +36,15 @@ type serverPool struct {
 	mu    sync.Mutex
 	free  []mem.Seg // ascending, never touching
 	queue []*poolWaiter
+	round uint64
 	stats PoolStats
 }
 
 // poolAccount bounds what one client may hold. The pool's mutex guards it.
 type poolAccount struct {
 	limit, used, peak int
+	// stuck is the round of serveQueue that last found it at its limit.
+	stuck uint64
 }
 
 type poolWaiter struct {
@@ -163,9 +166,11 @@ func (p *serverPool) release(acct *poolAccount, s mem.Seg) {
 
 // serveQueue grants what can be granted, in order. It is called with mu held.
 func (p *serverPool) serveQueue() {
+	p.round++
 	for i := 0; i < len(p.queue); {
 		w := p.queue[i]
-		if w.acct.used+w.n > w.acct.limit {
+		if w.acct.stuck == p.round || w.acct.used+w.n > w.acct.limit {
+			w.acct.stuck = p.round // nor do its later ones overtake
 			i++
 			continue
 		}

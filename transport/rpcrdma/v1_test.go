@@ -47,7 +47,7 @@ func capturedHeaders(t testing.TB) []captured {
 	return cs
 }
 
-func encode(h *Header) []byte {
+func encodeHeader(h *Header) []byte {
 	var w xdr.Writer
 	h.Append(&w)
 	return w.Bytes()
@@ -67,7 +67,7 @@ func TestCapturedHeaders(t *testing.T) {
 		if n != len(c.header) {
 			t.Errorf("%s %x: length %d", c.capture, c.header, n)
 		}
-		if got := encode(&h); !bytes.Equal(got, c.header) {
+		if got := encodeHeader(&h); !bytes.Equal(got, c.header) {
 			t.Errorf("%s: encoded\n%x, want\n%x", c.capture, got, c.header)
 		}
 		if (h.Proc == Msg) != (c.body > 0) {
@@ -127,7 +127,7 @@ func TestCapturedHeadersTruncated(t *testing.T) {
 	}
 }
 
-func words(ws ...uint32) []byte {
+func xdrWords(ws ...uint32) []byte {
 	var b []byte
 	for _, w := range ws {
 		b = binary.BigEndian.AppendUint32(b, w)
@@ -140,17 +140,17 @@ func TestErrorHeaders(t *testing.T) {
 		wire []byte
 		want Header
 	}{
-		{words(7, 1, 32, 4, 1, 1, 2), Header{XID: 7, Version: 1, Credits: 32, Proc: Error, Err: ErrVers, Low: 1, High: 2}},
-		{words(7, 1, 32, 4, 2), Header{XID: 7, Version: 1, Credits: 32, Proc: Error, Err: ErrChunk}},
-		{words(7, 1, 32, 3), Header{XID: 7, Version: 1, Credits: 32, Proc: Done}},
-		{words(7, 1, 32, 2, 8, 9, 0, 0, 0), Header{XID: 7, Version: 1, Credits: 32, Proc: MsgP, Align: 8, Threshold: 9}},
+		{xdrWords(7, 1, 32, 4, 1, 1, 2), Header{XID: 7, Version: 1, Credits: 32, Proc: Error, Err: ErrVers, Low: 1, High: 2}},
+		{xdrWords(7, 1, 32, 4, 2), Header{XID: 7, Version: 1, Credits: 32, Proc: Error, Err: ErrChunk}},
+		{xdrWords(7, 1, 32, 3), Header{XID: 7, Version: 1, Credits: 32, Proc: Done}},
+		{xdrWords(7, 1, 32, 2, 8, 9, 0, 0, 0), Header{XID: 7, Version: 1, Credits: 32, Proc: MsgP, Align: 8, Threshold: 9}},
 	} {
 		var h Header
 		n, err := ParseHeader(c.wire, &h)
 		if err != nil || n != len(c.wire) || !reflect.DeepEqual(h, c.want) {
 			t.Errorf("%x: got %+v, %d, %v", c.wire, h, n, err)
 		}
-		if got := encode(&c.want); !bytes.Equal(got, c.wire) {
+		if got := encodeHeader(&c.want); !bytes.Equal(got, c.wire) {
 			t.Errorf("encoded %x, want %x", got, c.wire)
 		}
 		for k := FixedHeaderLen; k < len(c.wire); k++ {
@@ -169,20 +169,20 @@ func TestHeadersRefused(t *testing.T) {
 		}
 		return ws
 	}
-	msg := func(ws ...uint32) []byte { return words(append([]uint32{7, 1, 32, 0}, ws...)...) }
+	msg := func(ws ...uint32) []byte { return xdrWords(append([]uint32{7, 1, 32, 0}, ws...)...) }
 	for _, c := range []struct {
 		name   string
 		wire   []byte
 		answer ErrCode
 	}{
-		{"version 0", words(7, 0, 32, 0, 0, 0, 0), ErrVers},
-		{"version 2", words(7, 2, 32, 0, 0, 0, 0), ErrVers},
-		{"unknown procedure", words(7, 1, 32, 5, 0, 0, 0), ErrChunk},
-		{"unknown error", words(7, 1, 32, 4, 3), 0},
-		{"error 0", words(7, 1, 32, 4, 0), 0},
+		{"version 0", xdrWords(7, 0, 32, 0, 0, 0, 0), ErrVers},
+		{"version 2", xdrWords(7, 2, 32, 0, 0, 0, 0), ErrVers},
+		{"unknown procedure", xdrWords(7, 1, 32, 5, 0, 0, 0), ErrChunk},
+		{"unknown error", xdrWords(7, 1, 32, 4, 3), 0},
+		{"error 0", xdrWords(7, 1, 32, 4, 0), 0},
 		{"boolean of a list", msg(2, 0, 0), ErrChunk},
 		{"boolean of the reply chunk", msg(0, 0, 0xffffffff), ErrChunk},
-		{"long message without chunks", words(7, 1, 32, 1, 0, 0, 0), ErrChunk},
+		{"long message without chunks", xdrWords(7, 1, 32, 1, 0, 0, 0), ErrChunk},
 		{"position off a word", msg(1, 2, 1, 1, 0, 0, 0, 0, 0), ErrChunk},
 		{"too many read segments", msg(append(many(MaxReadSegments+1, 1, 4, 1, 1, 0, 0), 0, 0, 0)...), ErrChunk},
 		{"endless read list", msg(many(5000, 1)...), ErrChunk},
@@ -212,9 +212,9 @@ func TestListsAtTheirBounds(t *testing.T) {
 	for i := range MaxWriteChunks {
 		h.Lists.Write = append(h.Lists.Write, make(Chunk, i))
 	}
-	wire := encode(&h)
+	wire := encodeHeader(&h)
 	var got Header
-	if n, err := ParseHeader(wire, &got); err != nil || n != len(wire) || !bytes.Equal(encode(&got), wire) {
+	if n, err := ParseHeader(wire, &got); err != nil || n != len(wire) || !bytes.Equal(encodeHeader(&got), wire) {
 		t.Errorf("%d of %d bytes, %v", n, len(wire), err)
 	}
 }
@@ -251,9 +251,9 @@ func FuzzHeader(f *testing.F) {
 	for _, c := range capturedHeaders(f) {
 		f.Add(append(c.header, c.start...))
 	}
-	f.Add(words(7, 1, 32, 4, 1, 1, 2))
-	f.Add(words(7, 1, 32, 2, 8, 9, 0, 0, 0))
-	f.Add(words(7, 1, 32, 0, 0, 1, 0xffffffff, 0, 0))
+	f.Add(xdrWords(7, 1, 32, 4, 1, 1, 2))
+	f.Add(xdrWords(7, 1, 32, 2, 8, 9, 0, 0, 0))
+	f.Add(xdrWords(7, 1, 32, 0, 0, 1, 0xffffffff, 0, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h, again Header
 		n, err := ParseHeader(b, &h)
@@ -263,7 +263,7 @@ func FuzzHeader(f *testing.F) {
 			}
 			return
 		}
-		wire := encode(&h)
+		wire := encodeHeader(&h)
 		if !bytes.Equal(wire, b[:n]) {
 			t.Fatalf("%x encodes as %x", b[:n], wire)
 		}
