@@ -108,7 +108,7 @@ type serverAddrs struct{ tcp, rdma string } // ports
 
 // startServer runs rdmafs-nfsd and waits for its word that it is ready.
 func startServer(bin, export string) (*exec.Cmd, serverAddrs, error) {
-	cmd := exec.Command(filepath.Join(bin, "rdmafs-nfsd"), "-export", export, "-async", "-tcp", "127.0.0.1:0", "-rdma", "127.0.0.1:0")
+	cmd := exec.Command(filepath.Join(bin, "rdmafs-nfsd"), "-export", export+":no_root_squash,async", "-tcp", "127.0.0.1:0", "-rdma", "127.0.0.1:0")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
