@@ -82,6 +82,7 @@ const answersPerTurn = 4
 // PostSend implements verbs.QP.
 func (c *Conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
 	t := &c.tx
+	broken := false
 	t.mu.Lock()
 	for i := range wr {
 		if err = c.ended(); err != nil {
@@ -101,8 +102,17 @@ func (c *Conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
 		}
 		t.tail++
 		posted++
+		if e.Op == verbs.OpLocalInvalidate {
+			// A full wire must not keep the peer's access alive. Its turn
+			// comes again in the queue, as the bind may still be ahead of it.
+			_, b := c.memory.invalidate(e.RKey)
+			broken = broken || b
+		}
 	}
 	t.mu.Unlock()
+	if broken {
+		c.abort("send", errRevoked)
+	}
 	if posted > 0 {
 		c.transmit(false)
 	}
@@ -189,6 +199,7 @@ func (t *transmitter) take(m *message) bool {
 			t.finish(e)
 			continue
 		case verbs.OpLocalInvalidate:
+			// If that breaks an answer, its next FPDU or write finds out.
 			t.c.memory.invalidate(e.RKey)
 			t.next++
 			t.finish(e)

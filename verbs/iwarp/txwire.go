@@ -1,7 +1,6 @@
 package iwarp
 
 import (
-	"errors"
 	"hash/crc32"
 	"syscall"
 
@@ -93,6 +92,7 @@ type batch struct {
 	started bool // some of it is sent, some not
 	permits []permit
 	done    []*sendEntry // requests that end within the batch
+	answers []*window    // of answers that end within the batch
 
 	park    bool
 	full    bool // the socket took no more
@@ -106,13 +106,11 @@ func (b *batch) init(c *Conn) {
 	b.writeFn = b.write
 }
 
-var errRevoked = errors.New("window revoked while the peer was reading from it")
-
 // build fills an empty batch. The error is a revoked window.
 func (b *batch) build() error {
 	t := &b.c.tx
 	b.head, b.vecs, b.pos, b.bytes, b.fpdus = b.head[:0], b.vecs[:0], 0, 0, 0
-	b.permits, b.done = b.permits[:0], b.done[:0]
+	b.permits, b.done, b.answers = b.permits[:0], b.done[:0], b.answers[:0]
 	for b.fpdus < batchFPDUs && b.bytes < batchBytes && len(b.vecs) < batchVecs-maxSGE-2 {
 		if !b.msg.active {
 			if !t.take(&b.msg) {
@@ -128,7 +126,11 @@ func (b *batch) build() error {
 		if err := b.fpdu(&b.msg); err != nil {
 			return err
 		}
-		if !b.msg.active && b.msg.entry != nil && b.msg.op != opReadRequest {
+		switch {
+		case b.msg.active:
+		case b.msg.window != nil:
+			b.answers = append(b.answers, b.msg.window)
+		case b.msg.entry != nil && b.msg.op != opReadRequest:
 			b.done = append(b.done, b.msg.entry)
 		}
 	}
@@ -314,7 +316,10 @@ func (c *Conn) transmitSome(park bool, batches int) {
 			for _, e := range b.done {
 				t.finish(e)
 			}
-			b.done = b.done[:0]
+			for _, w := range b.answers {
+				w.answers.Add(-1)
+			}
+			b.done, b.answers = b.done[:0], b.answers[:0]
 		}
 		yield := unsent || !park && n+1 >= batches && t.pending()
 		if yield || !unsent && !t.pending() {
@@ -346,7 +351,7 @@ func (c *Conn) sendFailed(err error) {
 	switch {
 	case dead:
 	case revoked:
-		c.abort("send", &violation{rdmapInvalidSTag, errRevoked.Error()})
+		c.abort("send", errRevoked)
 	default:
 		// Wait reads what came in before, perhaps the reason, and then
 		// meets the end of the stream.
