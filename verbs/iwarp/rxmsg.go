@@ -37,7 +37,7 @@ type receives struct {
 }
 
 // PostRecv implements verbs.QP.
-func (c *Conn) PostRecv(wr []verbs.RecvWR) (posted int, err error) {
+func (c *conn) PostRecv(wr []verbs.RecvWR) (posted int, err error) {
 	if err := c.ended(); err != nil {
 		return 0, err
 	}

@@ -82,7 +82,7 @@ type permit struct {
 // batch is what the holder of the wire is sending. Its vectors point into
 // head, into memory of posted requests, and into windows.
 type batch struct {
-	c       *Conn
+	c       *conn
 	msg     message
 	head    []byte
 	vecs    []unix.Iovec
@@ -100,7 +100,7 @@ type batch struct {
 	writeFn func(fd uintptr) bool
 }
 
-func (b *batch) init(c *Conn) {
+func (b *batch) init(c *conn) {
 	b.c = c
 	b.head = make([]byte, 0, batchFPDUs*fpduBytes)
 	b.writeFn = b.write
@@ -273,7 +273,8 @@ func (b *batch) advance(n int) {
 			b.pos++
 			continue
 		}
-		*v = unix.Iovec{Base: offset(v, n), Len: v.Len - uint64(n)}
+		v.Base = offset(v, n)
+		v.SetLen(int(v.Len) - n)
 		n = 0
 	}
 	b.started = b.pos < len(b.vecs)
@@ -281,9 +282,9 @@ func (b *batch) advance(n int) {
 
 // transmit holds the wire until there is nothing left that may be sent. With
 // park it waits for the socket; otherwise it leaves the rest to runTransmit.
-func (c *Conn) transmit(park bool) { c.transmitSome(park, posterBatches) }
+func (c *conn) transmit(park bool) { c.transmitSome(park, posterBatches) }
 
-func (c *Conn) transmitSome(park bool, batches int) {
+func (c *conn) transmitSome(park bool, batches int) {
 	t := &c.tx
 	t.mu.Lock()
 	if t.busy || t.stalled && !park || t.err != nil || c.dead.Load() {
@@ -337,7 +338,7 @@ func (c *Conn) transmitSome(park bool, batches int) {
 }
 
 // sendFailed gives the wire back after err.
-func (c *Conn) sendFailed(err error) {
+func (c *conn) sendFailed(err error) {
 	t := &c.tx
 	revoked := err == errRevoked
 	dead := c.dead.Load()

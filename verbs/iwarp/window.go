@@ -26,7 +26,7 @@ type memory struct {
 
 // window implements verbs.Window. Its fields are guarded by memory.mu.
 type window struct {
-	c *Conn
+	c *conn
 	// reserved is the key of Next, 0 when there is none; last is the one
 	// that Next gave before.
 	reserved, last uint32
@@ -43,7 +43,7 @@ type window struct {
 }
 
 // NewWindow implements verbs.QP.
-func (c *Conn) NewWindow() (verbs.Window, error) {
+func (c *conn) NewWindow() (verbs.Window, error) {
 	if err := c.ended(); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (m *memory) revoke(w *window) (broken bool) {
 }
 
 // prepareBind checks a bind that is to be posted and takes the reserved key.
-func (m *memory) prepareBind(wr *verbs.SendWR, c *Conn) (w *window, key uint32, why string) {
+func (m *memory) prepareBind(wr *verbs.SendWR, c *conn) (w *window, key uint32, why string) {
 	w, ok := wr.Window.(*window)
 	if !ok || w == nil || w.c != c {
 		return nil, 0, "window of another connection"
