@@ -89,13 +89,20 @@ type serverRig struct {
 // nothing is left over.
 func startServer(t testing.TB, cfg ServerConfig) *serverRig {
 	t.Helper()
+	p := newTestProgram()
+	r := startServerWith(t, cfg, p)
+	r.program = p
+	return r
+}
+
+func startServerWith(t testing.TB, cfg ServerConfig, h transport.Handler) *serverRig {
+	t.Helper()
 	dev := iwarp.Open(iwarp.Config{})
 	ln, err := dev.Listen(netip.MustParseAddrPort("127.0.0.1:0"), verbs.ListenOptions{Backlog: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newTestProgram()
-	s, err := NewServer(dev, p, cfg)
+	s, err := NewServer(dev, h, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +124,7 @@ func startServer(t testing.TB, cfg ServerConfig) *serverRig {
 		}
 		noServerGoroutine(t)
 	})
-	return &serverRig{Server: s, program: p, addr: ln.Addr()}
+	return &serverRig{Server: s, addr: ln.Addr()}
 }
 
 // noServerGoroutine fails the test when the server has left one running.
