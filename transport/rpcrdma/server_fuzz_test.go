@@ -142,6 +142,9 @@ func FuzzServerMessage(f *testing.F) {
 		f.Add(append(encodeHeader(&g.call), g.body...))
 	}
 	f.Add(fullHeader(1))
+	f.Add([]byte{0, 0, 0})
+	f.Add(xdrWords(1, 1, 1, uint32(Done)))
+	f.Add(xdrWords(1, 2, 1, 0, 0, 0, 0))
 	for _, l := range []Lists{
 		{},
 		{Write: []Chunk{chunkOf(1000, 3000), {}, chunkOf(9000)}},
