@@ -75,8 +75,11 @@ const (
 	// Proceed does nothing. A hook that is to delay a call blocks until its
 	// event or ctx is done, and returns this.
 	Proceed Action = iota
-	// Drop never answers the call; from Before, it is not carried out either.
+	// Drop ends the connection instead of answering the call; from Before, it
+	// is not carried out either.
 	Drop
+	// Hang is Drop, but the connection stays, and with it the silence.
+	Hang
 	// Crash is Drop, and Server.Crash.
 	Crash
 )
@@ -90,7 +93,8 @@ type Event struct {
 	Replayed bool
 }
 
-// Faults are hooks for tests. ctx ends with the connection.
+// Faults are hooks for tests. ctx ends with the server, or with the connection
+// where the transport can tell.
 type Faults struct {
 	// Before is asked when a call has come, After when its reply is ready.
 	Before, After func(ctx context.Context, e Event) Action

@@ -31,7 +31,8 @@
 //
 // # Locks
 //
-// Server.mu guards listeners and is held across no call below. Server.crashMu is
-// held for reading by writes and commits of lossy exports, for writing by Crash.
-// The locks of the duplicate request cache and of the mount list are leaves.
+// Server.life, held while listeners start and stop; then Server.mu, which guards
+// the list of them. Server.crashMu is held for reading by writes and commits of
+// lossy exports, for writing by Crash. The locks of the duplicate request cache
+// and of the mount list are leaves.
 package nfsd

@@ -29,10 +29,14 @@ type Server struct {
 	ctx    context.Context // ends with Close; the owner of every listener's
 	cancel context.CancelFunc
 
+	// life is held while listeners are started and stopped, which waits for
+	// calls under way: no call may wait for it.
+	life sync.Mutex
+
 	mu        sync.Mutex
 	listeners []*listener
 	closed    bool
-	running   sync.WaitGroup
+	running   sync.WaitGroup // runCrash; not added to once closed
 }
 
 // New opens the exports. Nothing is listened to yet. The caller closes the
@@ -130,15 +134,15 @@ func (s *Server) Close() error {
 		return nil
 	}
 	s.closed = true
-	open := s.listeners
-	s.listeners = nil
 	s.mu.Unlock()
 	s.cancel()
+	s.running.Wait()
+	s.life.Lock()
+	defer s.life.Unlock()
 	var errs []error
-	for _, l := range open {
+	for _, l := range s.all() {
 		errs = append(errs, l.stop())
 	}
-	s.running.Wait()
 	for _, e := range s.exports {
 		errs = append(errs, e.tree.Close())
 	}

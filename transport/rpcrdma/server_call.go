@@ -278,6 +278,8 @@ func (k *serverCall) checkRPC() (isReply bool, err error) {
 	return kind == 1, nil
 }
 
+var errNoReply = errors.New("call has no reply")
+
 // serve runs the handler and sends the reply.
 func (k *serverCall) serve(ctx context.Context) {
 	room := replyHeaderLen(&k.hdr.Lists)
@@ -289,7 +291,8 @@ func (k *serverCall) serve(ctx context.Context) {
 		Lease: q.Lease, AddPayload: q.AddPayload,
 	}
 	if !oncrpc.Serve(ctx, k.c.s.handler, q) {
-		k.giveUp(ctx, chunkError("RPC header malformed"))
+		// Not an RPC call, or one that its handler loses with the connection.
+		k.abandon(ctx, errNoReply)
 		return
 	}
 	k.sendReply(ctx, room)

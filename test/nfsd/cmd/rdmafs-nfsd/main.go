@@ -1,0 +1,150 @@
+// Command rdmafs-nfsd serves directories over NFSv3, by TCP and by RDMA, until
+// it is told to stop by SIGTERM or SIGINT. When it serves it prints a line
+//
+//	ready tcp=ADDRESS rdma=ADDRESS
+//
+// on stdout, and on SIGUSR1 its counters as a line of JSON.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/iwarp"
+)
+
+type options struct {
+	cfg     nfsd.Config
+	tcp     string
+	rdma    string
+	crc     bool
+	inline  int
+	credits int
+	stats   bool
+	verbose bool
+}
+
+func main() {
+	// Clients say which modes they want.
+	syscall.Umask(0)
+	sig := make(chan os.Signal, 4)
+	signal.Notify(sig, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
+	err := run(os.Args[1:], os.Stdout, sig)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "rdmafs-nfsd:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{}
+	f := flag.NewFlagSet("rdmafs-nfsd", flag.ContinueOnError)
+	f.Func("export", "`DIR[:option,…]` to export, may be repeated; options: ro, async, lossy, root_squash,\n"+
+		"no_root_squash, all_squash, anonuid=, anongid=, path=, id=, inode_handles", func(v string) error {
+		x, err := nfsd.ParseExport(v)
+		o.cfg.Exports = append(o.cfg.Exports, x)
+		return err
+	})
+	f.StringVar(&o.tcp, "tcp", "127.0.0.1:2049", "`address` to serve by TCP; empty for none")
+	f.StringVar(&o.rdma, "rdma", "127.0.0.1:20049", "`address` to serve by RDMA (iWARP); empty for none")
+	f.BoolVar(&o.crc, "crc", false, "ask iWARP clients for CRC32C")
+	f.IntVar(&o.inline, "inline", 4096, "inline threshold both ways, in `bytes`")
+	f.IntVar(&o.credits, "credits", 128, "most calls under way for an RDMA `client`")
+	f.IntVar(&o.cfg.MaxIO, "maxio", 1<<20, "largest READ and WRITE, in `bytes`")
+	lossy := f.Bool("lossy", false, "keep unstable writes of every export in memory until COMMIT")
+	async := f.Bool("async", false, "answer changes of names before they are on disk, for every export")
+	f.BoolVar(&o.stats, "stats", false, "print the counters at the end")
+	f.BoolVar(&o.verbose, "v", false, "log connections on stderr")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	for i := range o.cfg.Exports {
+		o.cfg.Exports[i].Lossy = o.cfg.Exports[i].Lossy || *lossy
+		o.cfg.Exports[i].Async = o.cfg.Exports[i].Async || *async
+	}
+	if o.tcp == "" && o.rdma == "" {
+		return nil, errors.New("neither -tcp nor -rdma: nothing to serve on")
+	}
+	return o, nil
+}
+
+func run(args []string, out io.Writer, sig <-chan os.Signal) (err error) {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	s, err := nfsd.New(o.cfg)
+	if err != nil {
+		return err
+	}
+	var dev verbs.Device
+	defer func() {
+		if cerr := s.Close(); err == nil {
+			err = cerr
+		}
+		if dev != nil {
+			if cerr := dev.Close(); err == nil {
+				err = cerr
+			}
+		}
+	}()
+	ready := "ready"
+	if o.tcp != "" {
+		at, err := s.ListenTCP(o.tcp)
+		if err != nil {
+			return err
+		}
+		ready += " tcp=" + at.String()
+	}
+	if o.rdma != "" {
+		dev = iwarp.Open(iwarp.Config{CRC: o.crc})
+		cfg := rpcrdma.ServerConfig{InlineIn: o.inline, InlineOut: o.inline, Credits: o.credits}
+		if o.verbose {
+			cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		}
+		at, err := s.ListenRDMA(dev, o.rdma, cfg)
+		if err != nil {
+			return err
+		}
+		ready += " rdma=" + at.String()
+	}
+	if _, err := fmt.Fprintln(out, ready); err != nil {
+		return err
+	}
+	for v := range sig {
+		if v != syscall.SIGUSR1 {
+			break
+		}
+		if err := print(out, s); err != nil {
+			return err
+		}
+	}
+	if o.stats {
+		return print(out, s)
+	}
+	return nil
+}
+
+func print(out io.Writer, s *nfsd.Server) error {
+	b, err := json.Marshal(s.Stats())
+	if err == nil {
+		_, err = fmt.Fprintln(out, strings.TrimSpace(string(b)))
+	}
+	return err
+}

@@ -1,0 +1,143 @@
+package nfsd
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// handler is the Server as transports see it.
+type handler Server
+
+// Serve answers a call of any program that is served here.
+func (h *handler) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
+	s := (*Server)(h)
+	s.stats.calls.Add(1)
+	if s.cfg.Faults == nil {
+		stat, _ := s.dispatch(ctx, q)
+		return stat
+	}
+	e := Event{Transport: q.Transport, Peer: q.Peer, XID: q.XID, Prog: q.Prog, Vers: q.Vers, Proc: q.Proc}
+	if f := s.cfg.Faults.Before; f != nil {
+		if lost := s.befall(ctx, f(ctx, e)); lost {
+			return transport.NoReply
+		}
+	}
+	stat, replayed := s.dispatch(ctx, q)
+	if f := s.cfg.Faults.After; f != nil {
+		e.Replayed = replayed
+		if lost := s.befall(ctx, f(ctx, e)); lost {
+			return transport.NoReply
+		}
+	}
+	return stat
+}
+
+// befall carries out a fault and tells whether the call is lost by it.
+func (s *Server) befall(ctx context.Context, a Action) bool {
+	switch a {
+	case Drop:
+		return true
+	case Hang:
+		<-ctx.Done()
+		return true
+	case Crash:
+		s.lose()
+		s.mu.Lock()
+		if !s.closed {
+			s.running.Add(1)
+			go s.runCrash()
+		}
+		s.mu.Unlock()
+		return true
+	}
+	return false
+}
+
+func (s *Server) dispatch(ctx context.Context, q *transport.Request) (stat transport.AcceptStat, replayed bool) {
+	switch q.Prog {
+	case wire.NFSProgram:
+		if stat := version(q, wire.NFSVersion); stat != transport.Success {
+			return stat, false
+		}
+		return s.serveNFS(ctx, q)
+	case wire.MountProgram:
+		if stat := version(q, wire.MountVersion); stat != transport.Success {
+			return stat, false
+		}
+		return s.serveMount(q), false
+	case wire.RpcbindProgram:
+		if stat := version(q, wire.PortmapVersion); stat != transport.Success {
+			return stat, false
+		}
+		return s.servePortmap(q), false
+	}
+	return transport.ProgUnavail, false
+}
+
+func version(q *transport.Request, only uint32) transport.AcceptStat {
+	if q.Vers == only {
+		return transport.Success
+	}
+	q.Low, q.High = only, only
+	return transport.ProgMismatch
+}
+
+// procs is the procedures of NFSv3 by number.
+var procs = [...]func(*Server, *transport.Request) transport.AcceptStat{
+	wire.ProcNull: (*Server).null, wire.ProcGetAttr: (*Server).getattr, wire.ProcSetAttr: (*Server).setattr,
+	wire.ProcLookup: (*Server).lookup, wire.ProcAccess: (*Server).access, wire.ProcReadLink: (*Server).readlink,
+	wire.ProcRead: (*Server).read, wire.ProcWrite: (*Server).write, wire.ProcCreate: (*Server).create,
+	wire.ProcMkdir: (*Server).mkdir, wire.ProcSymlink: (*Server).symlink, wire.ProcMknod: (*Server).mknod,
+	wire.ProcRemove: (*Server).remove, wire.ProcRmdir: (*Server).rmdir, wire.ProcRename: (*Server).rename,
+	wire.ProcLink: (*Server).link, wire.ProcReadDir: (*Server).readdir, wire.ProcReadDirPlus: (*Server).readdirplus,
+	wire.ProcFSStat: (*Server).fsstat, wire.ProcFSInfo: (*Server).fsinfo, wire.ProcPathConf: (*Server).pathconf,
+	wire.ProcCommit: (*Server).commit,
+}
+
+func (s *Server) serveNFS(ctx context.Context, q *transport.Request) (stat transport.AcceptStat, replayed bool) {
+	if q.Proc >= uint32(len(procs)) {
+		return transport.ProcUnavail, false
+	}
+	s.stats.proc[q.Proc].Add(1)
+	f := procs[q.Proc]
+	if !cached(q.Proc) {
+		return f(s, q), false
+	}
+	dups := s.dups.Load()
+	mine, found := dups.begin(dups.keyOf(q))
+	for mine == nil {
+		s.stats.duplicates.Add(1)
+		if found.replay(ctx, q) {
+			return found.stat, true
+		}
+		if ctx.Err() != nil {
+			return transport.NoReply, false
+		}
+		// The first had malformed arguments; so will this one.
+		mine, found = dups.begin(dups.keyOf(q))
+	}
+	start := len(q.Reply.Bytes())
+	stat = transport.SystemErr
+	defer func() {
+		reply := q.Reply.Bytes()
+		dups.end(mine, stat, reply[min(start, len(reply)):])
+	}()
+	stat = f(s, q)
+	return stat, false
+}
+
+func (s *Server) null(q *transport.Request) transport.AcceptStat { return transport.Success }
+
+// parser is a pointer to arguments.
+type parser[T any] interface {
+	*T
+	wire.Message
+}
+
+// args parses a procedure's arguments, to the last byte.
+func args[T any, P parser[T]](q *transport.Request) (a T, ok bool) {
+	P(&a).Parse(q.Args)
+	return a, q.Args.End() == nil
+}

@@ -1,0 +1,60 @@
+package nfsd
+
+import (
+	"sync/atomic"
+
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma"
+)
+
+// Stats is a snapshot of what a server did.
+type Stats struct {
+	// Calls counts all that came, Procs those of NFS by procedure, but for
+	// those that never came.
+	Calls uint64            `json:"calls"`
+	Procs map[string]uint64 `json:"procs"`
+	// Duplicates counts calls answered from, or waiting in, the duplicate
+	// request cache.
+	Duplicates   uint64 `json:"duplicates"`
+	BytesRead    uint64 `json:"bytesRead"`
+	BytesWritten uint64 `json:"bytesWritten"`
+	// Crashes counts those that were simulated.
+	Crashes uint64 `json:"crashes"`
+	// RDMA is of each RDMA listener in the order of their making.
+	RDMA []rpcrdma.ServerStats `json:"rdma,omitempty"`
+}
+
+type counters struct {
+	calls, duplicates, crashes atomic.Uint64
+	bytesRead, bytesWritten    atomic.Uint64
+	proc                       [len(procNames)]atomic.Uint64
+}
+
+var procNames = [...]string{
+	wire.ProcNull: "NULL", wire.ProcGetAttr: "GETATTR", wire.ProcSetAttr: "SETATTR", wire.ProcLookup: "LOOKUP",
+	wire.ProcAccess: "ACCESS", wire.ProcReadLink: "READLINK", wire.ProcRead: "READ", wire.ProcWrite: "WRITE",
+	wire.ProcCreate: "CREATE", wire.ProcMkdir: "MKDIR", wire.ProcSymlink: "SYMLINK", wire.ProcMknod: "MKNOD",
+	wire.ProcRemove: "REMOVE", wire.ProcRmdir: "RMDIR", wire.ProcRename: "RENAME", wire.ProcLink: "LINK",
+	wire.ProcReadDir: "READDIR", wire.ProcReadDirPlus: "READDIRPLUS", wire.ProcFSStat: "FSSTAT",
+	wire.ProcFSInfo: "FSINFO", wire.ProcPathConf: "PATHCONF", wire.ProcCommit: "COMMIT",
+}
+
+// Stats is a snapshot of the counters since New.
+func (s *Server) Stats() Stats {
+	c := &s.stats
+	st := Stats{
+		Calls: c.calls.Load(), Procs: map[string]uint64{}, Duplicates: c.duplicates.Load(),
+		BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(), Crashes: c.crashes.Load(),
+	}
+	for i := range c.proc {
+		if n := c.proc[i].Load(); n > 0 {
+			st.Procs[procNames[i]] = n
+		}
+	}
+	for _, l := range s.all() {
+		if l.stats != nil {
+			st.RDMA = append(st.RDMA, l.stats())
+		}
+	}
+	return st
+}
