@@ -62,6 +62,7 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
 	if err := l.marshal(ctx, s, xid, c); err != nil {
 		l.unbound(s, 0)
+		l.noteLoss(err)
 		return err
 	}
 	last := &s.wrs[len(s.wrs)-1]
@@ -72,6 +73,7 @@ func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call)
 	posted, err := l.post(ctx, s, ctx.Done())
 	if err != nil && posted < len(s.wrs) {
 		l.unbound(s, posted)
+		l.noteLoss(err)
 		return err
 	}
 	if err != nil {
@@ -79,6 +81,15 @@ func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call)
 	}
 	l.count(s)
 	return nil
+}
+
+// noteLoss ends the link if err says that the connection is dead: whoever gets
+// that error must find the link so, though the reaper may not know yet.
+func (l *link) noteLoss(err error) {
+	var ce *verbs.ConnError
+	if errors.As(err, &ce) || errors.Is(err, verbs.ErrClosed) {
+		l.fail(err)
+	}
 }
 
 // post posts s.wrs. While the send queue is full it waits until the reaper has
