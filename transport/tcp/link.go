@@ -53,12 +53,10 @@ func (l *link) fail(err error) {
 	first := l.err == nil
 	if first {
 		l.err = err
+		close(l.done)
 	}
 	l.mu.Unlock()
 	if first {
-		// The socket must not take another byte once a waiter has been told
-		// that its call was not sent.
 		_ = l.conn.Close()
-		close(l.done)
 	}
 }

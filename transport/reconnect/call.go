@@ -1,0 +1,225 @@
+package reconnect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// op is one call under way.
+type op struct {
+	c     *Caller
+	timer Timer
+	wake  chan struct{} // holds a token when expired was set
+
+	// Of the caller's goroutine.
+	fate  transport.Fate
+	waits int       // timeouts since the last major one
+	major time.Time // when the call has taken too long
+
+	// Guarded by Caller.mu.
+	armed    bool
+	deadline time.Time
+	on       *slot // whose link carries the call
+	link     transport.Link
+	expired  bool
+}
+
+// Call sends c until there is an answer.
+func (c *Caller) Call(ctx context.Context, call *transport.Call) error {
+	o := c.newOp()
+	defer o.free()
+	xid := c.xid.Add(1)
+	for sends := 0; ; sends++ {
+		s, link, err := c.acquire(ctx, o)
+		if err != nil {
+			return &transport.Error{Fate: o.fate, Err: err}
+		}
+		if sends > 0 {
+			c.resends.Add(1)
+		}
+		err = link.Exchange(ctx, xid, call)
+		late := o.leave(s)
+		if err == nil {
+			c.heard(s)
+			return nil
+		}
+		var e *transport.Error
+		if !errors.As(err, &e) || e.Fate == transport.Answered {
+			if !errors.Is(err, transport.ErrProtocol) {
+				c.heard(s)
+			}
+			return err
+		}
+		o.fate = max(o.fate, e.Fate)
+		if gone := ctx.Err(); gone != nil {
+			return &transport.Error{Fate: o.fate, Err: gone}
+		}
+		lost := link.Err()
+		if lost == nil {
+			// The link lives: it is the call that is at fault.
+			return &transport.Error{Fate: o.fate, Err: e.Err}
+		}
+		s.mourn(link, lost)
+		if late {
+			o.waits++
+			c.timeouts.Add(1)
+			if err := c.tooLong(o); err != nil {
+				return &transport.Error{Fate: o.fate, Err: err}
+			}
+		}
+	}
+}
+
+// acquire waits for a link and puts o on it.
+func (c *Caller) acquire(ctx context.Context, o *op) (*slot, transport.Link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		if c.closed {
+			return nil, nil, transport.ErrClosed
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		if s := c.pick(); s != nil {
+			s.load++
+			wait := c.cfg.Timeo * time.Duration(min(o.waits, c.cfg.Retrans)+1)
+			o.arm(s, min(wait, max(o.major.Sub(c.cfg.Clock.Now()), 1)))
+			return s, s.link, nil
+		}
+		o.arm(nil, max(o.major.Sub(c.cfg.Clock.Now()), 1))
+		changed := c.changed
+		c.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		case <-o.wake:
+		}
+		err := c.tooLong(o)
+		c.mu.Lock()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// tooLong fails a soft mount's call that has taken too long, and says in the
+// log that a hard mount's has.
+func (c *Caller) tooLong(o *op) error {
+	now := c.cfg.Clock.Now()
+	if now.Before(o.major) {
+		return nil
+	}
+	c.mu.Lock()
+	last := c.lastErr
+	c.mu.Unlock()
+	if c.cfg.Soft {
+		if last != nil {
+			return fmt.Errorf("%s: %w (%w)", c.cfg.Server, transport.ErrTimeout, last)
+		}
+		return fmt.Errorf("%s: %w", c.cfg.Server, transport.ErrTimeout)
+	}
+	o.waits, o.major = 0, now.Add(c.cfg.major())
+	if c.silent.CompareAndSwap(false, true) {
+		why := ""
+		if last != nil {
+			why = fmt.Sprintf(" (%v)", last)
+		}
+		c.cfg.Logf("server %s not responding, still trying%s", c.cfg.Server, why)
+	}
+	return nil
+}
+
+// mourn logs, once, that calls were under way on a link when it was lost.
+func (s *slot) mourn(link transport.Link, why error) {
+	if errors.Is(why, transport.ErrClosed) {
+		return // closed on purpose: condemned, or with the Caller
+	}
+	s.c.mu.Lock()
+	first := s.mourned != link
+	s.mourned = link
+	s.c.mu.Unlock()
+	if first {
+		s.c.cfg.Logf("connection to %s lost: %v", s.c.cfg.Server, why)
+	}
+}
+
+// heard notes a valid reply.
+func (c *Caller) heard(s *slot) {
+	if !s.replied.Load() {
+		s.replied.Store(true)
+	}
+	if c.silent.Load() && c.silent.CompareAndSwap(true, false) {
+		c.cfg.Logf("server %s OK", c.cfg.Server)
+	}
+}
+
+func (c *Caller) newOp() *op {
+	o, _ := c.ops.Get().(*op)
+	if o == nil {
+		o = &op{c: c, wake: make(chan struct{}, 1)}
+	}
+	o.fate, o.waits = transport.NotSent, 0
+	o.major = c.cfg.Clock.Now().Add(c.cfg.major())
+	return o
+}
+
+// arm sets the timer, which is to expire for the link of s, or for none.
+// Caller.mu is held.
+func (o *op) arm(s *slot, d time.Duration) {
+	o.armed, o.expired, o.on, o.link = true, false, s, nil
+	o.deadline = o.c.cfg.Clock.Now().Add(d)
+	if s != nil {
+		o.link = s.link
+	}
+	if o.timer == nil {
+		o.timer = o.c.cfg.Clock.AfterFunc(d, o.expire)
+	} else {
+		o.timer.Reset(d)
+	}
+}
+
+// expire condemns the link that the call has waited on in vain. It may come
+// late, to find the timer set anew or even o on another call: then it is not
+// time yet.
+func (o *op) expire() {
+	o.c.mu.Lock()
+	defer o.c.mu.Unlock()
+	if !o.armed || o.c.cfg.Clock.Now().Before(o.deadline) {
+		return
+	}
+	o.expired = true
+	if s := o.on; s != nil && s.link == o.link {
+		s.condemned = true
+		s.signal()
+	}
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// leave takes o off the link and tells whether it had waited too long.
+func (o *op) leave(s *slot) bool {
+	o.c.mu.Lock()
+	defer o.c.mu.Unlock()
+	s.load--
+	o.armed = false
+	o.timer.Stop()
+	return o.expired
+}
+
+// free ends o.
+func (o *op) free() {
+	o.c.mu.Lock()
+	o.armed, o.on, o.link = false, nil, nil
+	if o.timer != nil {
+		o.timer.Stop()
+	}
+	o.c.mu.Unlock()
+	o.c.ops.Put(o)
+}

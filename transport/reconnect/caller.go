@@ -1,0 +1,167 @@
+package reconnect
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// Caller makes calls over links that come and go. It implements
+// transport.Caller.
+type Caller struct {
+	d      transport.Dialer
+	cfg    Config
+	slots  []*slot
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // runSlot
+
+	xid               atomic.Uint32
+	resends, timeouts atomic.Uint64
+	// silent is set while the log says that the server does not respond.
+	silent atomic.Bool
+	ops    sync.Pool
+
+	mu      sync.Mutex
+	closed  bool
+	changed chan struct{} // closed when waiters should look again
+	turn    int           // where the search for a slot starts
+	lastErr error         // why there was no link
+}
+
+var _ transport.Caller = (*Caller)(nil)
+
+// New returns a Caller; it takes d. Nothing is connected until the first call,
+// or Connect.
+func New(d transport.Dialer, cfg Config) *Caller {
+	cfg.setDefaults()
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Caller{d: d, cfg: cfg, cancel: cancel, changed: make(chan struct{})}
+	c.xid.Store(rand.Uint32())
+	for range cfg.NConnect {
+		s := &slot{c: c, wake: make(chan struct{}, 1)}
+		c.slots = append(c.slots, s)
+		c.wg.Add(1)
+		go s.runSlot(ctx)
+	}
+	return c
+}
+
+// Connect makes sure that there is a link, and returns why there cannot be one
+// after a single attempt.
+func (c *Caller) Connect(ctx context.Context) error {
+	s := c.slots[0]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for before := s.attempts; ; {
+		switch {
+		case c.closed:
+			return transport.ErrClosed
+		case s.usable():
+			return nil
+		case s.attempts > before && s.err != nil:
+			return s.err
+		}
+		s.want()
+		changed := c.changed
+		c.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// usable tells whether calls can go over the slot's link. Caller.mu is held.
+func (s *slot) usable() bool {
+	if s.link == nil || s.condemned {
+		return false
+	}
+	select {
+	case <-s.link.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// want makes runSlot connect if it has not. Caller.mu is held.
+func (s *slot) want() {
+	if s.link == nil && !s.wanted {
+		s.wanted = true
+		s.signal()
+	}
+}
+
+// pick chooses the slot with the fewest calls, in turn where there are several.
+// When its link is not up it is made to connect, and the best of those that are
+// up serves meanwhile; there may be none. mu is held.
+func (c *Caller) pick() *slot {
+	var best, ready *slot
+	for i := range c.slots {
+		s := c.slots[(c.turn+i)%len(c.slots)]
+		if best == nil || s.load < best.load {
+			best = s
+		}
+		if s.usable() && (ready == nil || s.load < ready.load) {
+			ready = s
+		}
+	}
+	c.turn = (c.turn + 1) % len(c.slots)
+	if best != ready {
+		best.want()
+	}
+	return ready
+}
+
+// tellWaiters makes everybody who waits for a link look again.
+func (c *Caller) tellWaiters() {
+	c.mu.Lock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+	c.mu.Unlock()
+}
+
+// Register makes an arena usable on all links.
+func (c *Caller) Register(a *mem.Arena) error { return c.d.Register(a) }
+
+// Unregister undoes Register.
+func (c *Caller) Unregister(a *mem.Arena) error { return c.d.Unregister(a) }
+
+// Limits are those of one link, with room for calls on all of them.
+func (c *Caller) Limits() transport.Limits {
+	l := c.d.Limits()
+	l.Concurrent *= len(c.slots)
+	return l
+}
+
+// Stats sums over all links.
+func (c *Caller) Stats() transport.Stats {
+	s := c.d.Stats()
+	s.Resends += c.resends.Load()
+	s.Timeouts += c.timeouts.Load()
+	return s
+}
+
+// Close ends every connection, and the dialer. Calls under way fail.
+func (c *Caller) Close() error {
+	c.mu.Lock()
+	again := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if again {
+		return fmt.Errorf("reconnect: %w twice", transport.ErrClosed)
+	}
+	c.cancel()
+	c.wg.Wait()
+	c.tellWaiters()
+	return c.d.Close()
+}

@@ -1,0 +1,82 @@
+package reconnect
+
+import (
+	"time"
+)
+
+// Defaults of Config, those of nfs(5).
+const (
+	DefaultTimeo       = time.Minute
+	DefaultRetrans     = 2
+	DefaultDialTimeout = 30 * time.Second
+)
+
+// Back-off between attempts to connect.
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 30 * time.Second
+)
+
+// Config says how patient a Caller is.
+type Config struct {
+	// Server names the server in the log.
+	Server string
+	// Timeo is how long a reply may take at first; 0 means a minute.
+	Timeo time.Duration
+	// Retrans is how often a call is sent again before it has taken too long;
+	// negative means 2.
+	Retrans int
+	// Soft makes calls that took too long fail with transport.ErrTimeout.
+	Soft bool
+	// NConnect is the number of links; 0 means 1.
+	NConnect int
+	// DialTimeout bounds one attempt to connect; 0 means 30 s.
+	DialTimeout time.Duration
+	// Logf tells of servers that do not respond, and of lost links, if set.
+	Logf func(format string, args ...any)
+	// Clock is the time, for tests; nil means the real one.
+	Clock Clock
+}
+
+// Clock is what a Caller needs of time.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc runs f once d has passed, as time.AfterFunc does.
+	AfterFunc(d time.Duration, f func()) Timer
+}
+
+// Timer is a time.Timer made by AfterFunc.
+type Timer interface {
+	Stop() bool
+	Reset(d time.Duration) bool
+}
+
+type realClock struct{}
+
+func (realClock) Now() time.Time { return time.Now() }
+
+func (realClock) AfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
+
+// major is the time after which a call has taken too long.
+func (c *Config) major() time.Duration { return c.Timeo * time.Duration(c.Retrans+1) }
+
+func (c *Config) setDefaults() {
+	if c.Timeo <= 0 {
+		c.Timeo = DefaultTimeo
+	}
+	if c.Retrans < 0 {
+		c.Retrans = DefaultRetrans
+	}
+	if c.NConnect <= 0 {
+		c.NConnect = 1
+	}
+	if c.DialTimeout <= 0 {
+		c.DialTimeout = DefaultDialTimeout
+	}
+	if c.Logf == nil {
+		c.Logf = func(string, ...any) {}
+	}
+	if c.Clock == nil {
+		c.Clock = realClock{}
+	}
+}

@@ -1,0 +1,25 @@
+// Package reconnect makes a transport.Caller of a transport.Dialer: it keeps
+// links up and calls going.
+//
+// It owns transaction ids, the choice of a link for each call, reconnecting,
+// resending and timeouts. It refuses to know what a link is made of.
+//
+// Calls. The caller's goroutine takes a link, exchanges, and when that fails
+// without an answer does so again under the same transaction id, so that the
+// server's duplicate request cache can tell. An answer, even one that says that
+// the transport's protocol was broken, is final. A call without reply for timeo
+// condemns its link: the link is closed, which gives every call on it its
+// payloads back, and all of them are sent again on another. The next wait is
+// longer by timeo, until timeo × (retrans + 1) have passed; then a soft mount's
+// call fails, and a hard mount's goes on for ever, which is logged once, as is
+// the server's return.
+//
+// Links. A slot connects when a call wants it: at once the first time, and then
+// after pauses from 100 ms, doubling to 30 s, until a link brings a valid reply
+// again. A link lost while no call wants one stays lost.
+//
+// Goroutines: one runSlot for each slot, started by New, joined by Close. Timers
+// only set flags and wake them.
+//
+// Locks: Caller.mu, held for moments, never while a link is used.
+package reconnect

@@ -1,0 +1,176 @@
+package reconnect
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// slot is the place of one link.
+type slot struct {
+	c    *Caller
+	wake chan struct{} // holds a token when wanted or condemned were set
+
+	// replied is set when the present link has brought a valid reply.
+	replied atomic.Bool
+
+	// fails counts the links and attempts in a row that brought none; of
+	// runSlot.
+	fails int
+
+	// Guarded by Caller.mu.
+	link      transport.Link // nil unless up
+	condemned bool           // link is to be closed
+	wanted    bool           // a call waits
+	load      int            // calls on link
+	attempts  int            // ended attempts to connect
+	err       error          // of the last attempt
+	mourned   transport.Link // whose loss is in the log
+}
+
+// runSlot keeps the slot's link until the Caller is closed.
+func (s *slot) runSlot(ctx context.Context) {
+	defer s.c.wg.Done()
+	var link transport.Link
+	for st := idle; st != stopped; {
+		var e event
+		switch st {
+		case idle:
+			e = s.awaitCall(ctx)
+		case dialing:
+			link, e = s.dial(ctx)
+		case up:
+			e = s.watch(ctx, link)
+		case closing:
+			e = s.close(link)
+			link = nil
+		case pausing:
+			e = s.pause(ctx)
+		}
+		st = st.after(e)
+		if st == idle {
+			s.c.tellWaiters()
+		}
+	}
+}
+
+// awaitCall returns when a call wants a link.
+func (s *slot) awaitCall(ctx context.Context) event {
+	for {
+		s.c.mu.Lock()
+		w := s.wanted
+		s.wanted = false
+		s.c.mu.Unlock()
+		if ctx.Err() != nil {
+			return stop
+		}
+		if w {
+			return wanted
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *slot) dial(ctx context.Context) (transport.Link, event) {
+	dctx, cancel := context.WithTimeout(ctx, s.c.cfg.DialTimeout)
+	link, err := s.c.d.Dial(dctx)
+	cancel()
+	s.c.mu.Lock()
+	s.attempts++
+	s.err = err
+	if err == nil {
+		s.link, s.condemned, s.wanted = link, false, false
+		s.c.lastErr = nil
+		s.replied.Store(false)
+	} else {
+		s.c.lastErr = err
+	}
+	s.c.mu.Unlock()
+	s.c.tellWaiters()
+	if err != nil {
+		s.fails++
+		return nil, failed
+	}
+	return link, dialed
+}
+
+// watch returns when the link is of no more use.
+func (s *slot) watch(ctx context.Context, link transport.Link) event {
+	for {
+		select {
+		case <-link.Done():
+			return lost
+		case <-ctx.Done():
+			return stop
+		case <-s.wake:
+			s.c.mu.Lock()
+			c := s.condemned
+			s.c.mu.Unlock()
+			if c {
+				return lost
+			}
+		}
+	}
+}
+
+func (s *slot) close(link transport.Link) event {
+	err := link.Err()
+	s.c.mu.Lock()
+	s.link = nil
+	if err != nil {
+		s.c.lastErr = err
+	}
+	s.c.mu.Unlock()
+	_ = link.Close() // its calls say what was wrong
+	if s.replied.Load() {
+		s.fails = 0
+	} else {
+		s.fails++
+	}
+	return closed
+}
+
+// pause waits as long as the failures in a row ask for.
+func (s *slot) pause(ctx context.Context) event {
+	if d := pauseFor(s.fails); d > 0 {
+		over := make(chan struct{})
+		t := s.c.cfg.Clock.AfterFunc(d, func() { close(over) })
+		select {
+		case <-over:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+	if ctx.Err() != nil {
+		return stop
+	}
+	return rested
+}
+
+// pauseFor is how long to wait after so many failures: nothing after none,
+// and then around 100 ms, doubled each time. The jitter of a quarter keeps the
+// clients of a server that comes back from arriving together.
+func pauseFor(fails int) time.Duration {
+	if fails == 0 {
+		return 0
+	}
+	d := maxPause
+	if fails < 16 {
+		d = min(d, firstPause<<(fails-1))
+	}
+	return d - d/4 + rand.N(d/2)
+}
+
+// signal wakes runSlot.
+func (s *slot) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
