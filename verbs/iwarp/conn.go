@@ -157,22 +157,23 @@ func (c *Conn) settle() {
 	c.tx.mu.Unlock()
 }
 
-// abort ends the connection because of what the peer did; a violation is told
-// to the peer if the wire is at the start of an FPDU. The holder of the wire
-// must not call it.
+// abort ends the connection because of what the peer did. A violation is told
+// to the peer if the wire is at the start of an FPDU, and in any case the stream
+// ends, so that the peer knows before Close. The holder of the wire must not
+// call it.
 func (c *Conn) abort(op string, err error) {
 	c.fail(c.lost(op, err))
 	c.settle()
-	v, ok := err.(*violation)
-	if !ok || !c.tx.mayTerminate() {
-		return
+	var b []byte
+	if v, ok := err.(*violation); ok && c.tx.mayTerminate() {
+		b = appendTerminate(nil, v.code, c.crc)
 	}
-	b := appendTerminate(nil, v.code, c.crc)
 	// Best effort: the connection is dead either way.
 	c.raw.Control(func(fd uintptr) {
-		if n, _ := unix.Write(int(fd), b); n > 0 {
-			unix.Shutdown(int(fd), unix.SHUT_WR)
+		if b != nil {
+			unix.Write(int(fd), b)
 		}
+		unix.Shutdown(int(fd), unix.SHUT_WR)
 	})
 }
 

@@ -280,9 +280,11 @@ func (t *transmitter) cause(err error) error {
 	return err
 }
 
-// mayTerminate tells if the wire of a dead connection is between FPDUs.
+// mayTerminate tells if the wire of a dead connection is between FPDUs. Only
+// something that the peer sent is answered so, hence the first-message rule
+// has been met.
 func (t *transmitter) mayTerminate() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.busy && t.open && t.err == nil && !t.out.started
+	return !t.busy && t.err == nil && !t.out.started
 }
