@@ -24,7 +24,10 @@ type faultyConn struct {
 	hidden map[uint64]int // IDs of swallowed Sends that will complete
 }
 
-func (c *faultyConn) NewWindow() (verbs.Window, error) { return c.qp.NewWindow() }
+func (c *faultyConn) NewWindow() (verbs.Window, error) {
+	w, err := c.qp.NewWindow()
+	return w, c.mask(err)
+}
 
 func (c *faultyConn) PostRecv(wr []verbs.RecvWR) (int, error) {
 	n, err := c.qp.PostRecv(wr)
