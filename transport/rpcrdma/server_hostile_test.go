@@ -219,6 +219,16 @@ func TestServerBadKeys(t *testing.T) {
 	}
 }
 
+// A call that its handler loses ends the connection, and gives its memory back.
+func TestServerNoReply(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c := dialRaw(t, s.addr, peerSizes(4096))
+	k := c.bind(c.data.Slice(0, 100_000), verbs.RemoteWrite)
+	c.call(msgHeader(1, Lists{Write: []Chunk{{k}}}), rpcCall(1, procLose))
+	c.wantLost()
+	eventually(t, "memory back", func() bool { return s.Stats().Memory.Leases == 0 })
+}
+
 // More calls than credits, and than there are receives for.
 func TestServerMoreCallsThanCredits(t *testing.T) {
 	s := startServer(t, ServerConfig{Credits: 1})

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"log/slog"
 	"net/netip"
 	"runtime"
 	"strings"
@@ -25,7 +26,8 @@ const (
 	procFill = 2 // n, k → k payloads of n bytes, a word after each
 	procList = 3 // n → n words, none of them payload
 	procHold = 4 // answers when released
-	procSeen = 5 // the XID and the length of the peer's name
+	procSeen = 5 // the XID, and the peer and transport
+	procLose = 6 // no reply
 )
 
 // testProgram is a transport.Handler.
@@ -72,6 +74,8 @@ func (p *testProgram) Serve(ctx context.Context, q *transport.Request) transport
 	case procSeen:
 		q.Reply.Uint32(q.XID)
 		q.Reply.String(q.Peer + " " + q.Transport)
+	case procLose:
+		return transport.NoReply
 	default:
 		return transport.ProcUnavail
 	}
@@ -101,6 +105,9 @@ func startServerWith(t testing.TB, cfg ServerConfig, h transport.Handler) *serve
 	ln, err := dev.Listen(netip.MustParseAddrPort("127.0.0.1:0"), verbs.ListenOptions{Backlog: 8})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if testing.Verbose() {
+		cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	s, err := NewServer(dev, h, cfg)
 	if err != nil {
