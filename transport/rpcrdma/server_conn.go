@@ -93,21 +93,14 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 	}
 }
 
-func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
-	cfg := &c.s.cfg
-	n := c.receives()
+// makeBuffers makes what a connection holds for as long as it lives. The
+// caller closes the arena.
+func (c *serverConn) makeBuffers() (err error) {
+	cfg, n := &c.s.cfg, c.receives()
 	// Twice out for a call: its message, and small payloads leased for it.
-	size := n*(cfg.InlineIn+2*c.out) + padRoom
-	if c.arena, err = mem.NewArena(size); err != nil {
-		return errors.Join(err, req.Reject(nil))
+	if c.arena, err = mem.NewArena(n*(cfg.InlineIn+2*c.out) + padRoom); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, c.arena.Close()) }()
-	region, err := c.s.dev.Register(c.arena)
-	if err != nil {
-		return errors.Join(err, req.Reject(nil))
-	}
-	defer func() { err = errors.Join(err, region.Close()) }()
-
 	c.work = make(chan arrival, n)
 	c.free = make(chan *serverCall, n)
 	for i := range n {
@@ -117,9 +110,23 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 	}
 	groups := min(sendGroups, (c.s.dev.Caps().MaxQueue-cfg.ReadDepth)/groupWRs)
 	c.sends = make(chan struct{}, groups)
+	return nil
+}
+
+func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
+	cfg, n := &c.s.cfg, c.receives()
+	if err = c.makeBuffers(); err != nil {
+		return errors.Join(err, req.Reject(nil))
+	}
+	defer func() { err = errors.Join(err, c.arena.Close()) }()
+	region, err := c.s.dev.Register(c.arena)
+	if err != nil {
+		return errors.Join(err, req.Reject(nil))
+	}
+	defer func() { err = errors.Join(err, region.Close()) }()
 	conn, err := req.Accept(ctx, verbs.ConnOptions{
 		PrivateData: PrivateData{RemoteInvalidate: true, SendSize: cfg.InlineOut, RecvSize: cfg.InlineIn}.Append(nil),
-		SendQueue:   groups*groupWRs + cfg.ReadDepth,
+		SendQueue:   cap(c.sends)*groupWRs + cfg.ReadDepth,
 		RecvQueue:   n,
 		ReadsOut:    cfg.ReadDepth,
 		Prepare: func(qp verbs.QP) error {
