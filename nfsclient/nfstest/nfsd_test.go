@@ -78,14 +78,16 @@ func TestNFSDOverTCP(t *testing.T) {
 	})
 }
 
-// Over RDMA, with receive buffers so small that little travels inline as well
-// as with the default ones, and without direct placement.
+// rdmaConfigs are the ways that calls can travel: with buffers so small that
+// little goes inline, with the default ones, and without direct placement.
+var rdmaConfigs = map[string]rpcrdma.DialerConfig{
+	"inline 1024":         {InlineSend: 1024, InlineRecv: 1024},
+	"inline 4096":         {InlineSend: 4096, InlineRecv: 4096},
+	"no direct placement": {NoDDP: true},
+}
+
 func TestNFSDOverRDMA(t *testing.T) {
-	for name, cfg := range map[string]rpcrdma.DialerConfig{
-		"inline 1024":         {InlineSend: 1024, InlineRecv: 1024},
-		"inline 4096":         {InlineSend: 4096, InlineRecv: 4096},
-		"no direct placement": {NoDDP: true},
-	} {
+	for name, cfg := range rdmaConfigs {
 		t.Run(name, func(t *testing.T) {
 			dev := iwarp.Open(iwarp.Config{})
 			t.Cleanup(func() {
