@@ -25,7 +25,7 @@ func serve(t *testing.T, dev verbs.Device) (viaTCP, viaRDMA netip.AddrPort) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	s, err := nfsd.New(nfsd.Config{Exports: []nfsd.Export{{Dir: dir, Path: "/export", Squash: nfsd.SquashNone}}})
+	s, err := nfsd.New(nfsd.Config{Exports: []nfsd.Export{{Dir: dir, Path: "/export", Squash: nfsd.SquashNone, Async: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
