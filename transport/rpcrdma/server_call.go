@@ -289,11 +289,17 @@ func (k *serverCall) serve(ctx context.Context) {
 		Lease: q.Lease, AddPayload: q.AddPayload,
 	}
 	if !oncrpc.Serve(ctx, k.c.s.handler, q) {
-		k.giveUp(ctx, chunkError("RPC header malformed"))
+		if k.args.Err() == nil { // the header was good: transport.NoReply
+			k.abandon(ctx, errNoReply)
+		} else {
+			k.giveUp(ctx, chunkError("RPC header malformed"))
+		}
 		return
 	}
 	k.sendReply(ctx, room)
 }
+
+var errNoReply = errors.New("the handler wants no reply sent")
 
 // leasePayload is transport.Request.Lease: memory of the call's own, as much as
 // the client's chunks can take. Only a handler that asks for more than that has
