@@ -158,8 +158,9 @@ func (n *Node) keepStream(s *dirStream) {
 
 // ReadDir hands out dir's entries behind cookie (0: from the start) until emit
 // refuses one, which is handed out again when asked for by the cookie before.
-// eof tells that there are no more.
-func (t *Tree) ReadDir(c *Cred, dir *Node, st *Stat, cookie uint64, emit func(*Dirent) bool) (eof bool, err error) {
+// eof tells that there are no more. With plus, emit runs as c and may call
+// Child. st is dir's attributes just now.
+func (t *Tree) ReadDir(c *Cred, dir *Node, st *Stat, cookie uint64, plus bool, emit func(*Dirent) bool) (eof bool, err error) {
 	if !dir.IsDir() {
 		return false, unix.ENOTDIR
 	}
@@ -174,10 +175,19 @@ func (t *Tree) ReadDir(c *Cred, dir *Node, st *Stat, cookie uint64, emit func(*D
 	if err != nil {
 		return false, err
 	}
+	if plus {
+		id, err := t.as(c)
+		if err != nil {
+			s.close()
+			return false, err
+		}
+		defer id.drop()
+	}
+	var e Dirent // one for all, as it escapes
 	for {
 		at := s.pos
-		e, ok := s.next()
-		if !ok {
+		var ok bool
+		if e, ok = s.next(); !ok {
 			if err := s.fill(); err != nil {
 				s.close()
 				if err == unix.EINVAL {
@@ -203,19 +213,22 @@ func (t *Tree) ReadDir(c *Cred, dir *Node, st *Stat, cookie uint64, emit func(*D
 	}
 }
 
-// Child is the handle and attributes of an entry that ReadDir has handed out.
-// It is an error when the name means another file by now. The way up has none:
-// it may lead out of the tree.
-func (t *Tree) Child(c *Cred, dir *Node, e *Dirent, st *Stat) (string, error) {
+// Child is the handle and attributes of an entry, for ReadDir's emit. It is an
+// error when the name means another file by now. The way up has none: it may
+// lead out of the tree.
+func (t *Tree) Child(dir *Node, e *Dirent, st *Stat) (string, error) {
 	switch {
 	case e.Name == "." || e.Name == ".." && dir == t.root:
 		return dir.handle, t.Stat(dir, st)
 	case e.Name == "..":
 		return "", unix.ESTALE
 	}
-	h, herr := t.childHandle(c, dir, e.Name, st)
-	if herr != nil {
-		return "", herr
+	h, err := t.handleOfName(dir.fd, e.Name, st)
+	if err == nil && t.kernel {
+		err = statAt(dir.fd, e.Name, st)
+	}
+	if err != nil {
+		return "", err
 	}
 	// The handle was taken between the two looks at the number, so it is of
 	// the same file.
@@ -227,22 +240,9 @@ func (t *Tree) Child(c *Cred, dir *Node, e *Dirent, st *Stat) (string, error) {
 	}
 	if t.cfg.Lossy && isRegular(st) {
 		if n := t.nodes.get(h); n != nil {
-			herr = t.Stat(n, st)
+			err = t.Stat(n, st)
 			t.Put(n)
 		}
 	}
-	return h, herr
-}
-
-func (t *Tree) childHandle(c *Cred, dir *Node, name string, st *Stat) (string, error) {
-	id, err := t.as(c)
-	if err != nil {
-		return "", err
-	}
-	defer id.drop()
-	h, err := t.handleOfName(dir.fd, name, st)
-	if err != nil || !t.kernel {
-		return h, err
-	}
-	return h, statAt(dir.fd, name, st)
+	return h, err
 }

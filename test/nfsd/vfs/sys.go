@@ -39,24 +39,23 @@ type rawHandle struct {
 	b    [128]byte
 }
 
-// handleAt is name_to_handle_at; with an empty name, of the open file dir.
-func handleAt(dir int, name string, h *rawHandle) error {
+// handleAt is name_to_handle_at; with an empty name, of the open file dir. It
+// returns the mount as well.
+func handleAt(dir int, name string, h *rawHandle) (mount int32, err error) {
 	h.n = uint32(len(h.b))
 	p, flags := &emptyPath[0], uintptr(unix.AT_EMPTY_PATH)
 	if name != "" {
-		var err error
 		if p, err = unix.BytePtrFromString(name); err != nil {
-			return err
+			return 0, err
 		}
 		flags = 0
 	}
-	var mount int32
 	_, _, e := unix.Syscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(dir), uintptr(unsafe.Pointer(p)),
 		uintptr(unsafe.Pointer(h)), uintptr(unsafe.Pointer(&mount)), flags, 0)
 	if e != 0 {
-		return e
+		return 0, e
 	}
-	return nil
+	return mount, nil
 }
 
 // openHandle is open_by_handle_at on the file system of mount.
