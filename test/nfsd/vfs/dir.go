@@ -36,6 +36,7 @@ type Dirent struct {
 	Ino    uint64
 	Cookie uint64
 	Name   string
+	cname  *byte // Name with the NUL that ends it
 	kind   byte
 }
 
@@ -84,18 +85,16 @@ func (s *dirStream) next() (Dirent, bool) {
 		}
 		s.pos += size
 		name := b[direntName:size]
-		if i := bytes.IndexByte(name, 0); i >= 0 {
-			name = name[:i]
-		}
+		end := bytes.IndexByte(name, 0)
 		e := Dirent{
 			Ino:    binary.NativeEndian.Uint64(b),
 			Cookie: binary.NativeEndian.Uint64(b[direntOff:]),
 			kind:   b[direntType],
 		}
-		if e.Ino == 0 || len(name) == 0 {
+		if e.Ino == 0 || end <= 0 {
 			continue
 		}
-		e.Name = unsafe.String(&name[0], len(name))
+		e.Name, e.cname = unsafe.String(&name[0], end), &name[0]
 		return e, true
 	}
 	return Dirent{}, false
@@ -223,9 +222,9 @@ func (t *Tree) Child(dir *Node, e *Dirent, st *Stat) (string, error) {
 	case e.Name == "..":
 		return "", unix.ESTALE
 	}
-	h, err := t.handleOfName(dir.fd, e.Name, st)
+	h, err := t.handleOfNameC(dir.fd, e.cname, st)
 	if err == nil && t.kernel {
-		err = statAt(dir.fd, e.Name, st)
+		err = statAtC(dir.fd, e.cname, st)
 	}
 	if err != nil {
 		return "", err

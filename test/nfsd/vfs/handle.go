@@ -91,7 +91,7 @@ func (t *Tree) handleOf(fd int, st *Stat) (string, error) {
 		return t.sealInode(t.inodeOf(st)), nil
 	}
 	var h rawHandle
-	if _, err := handleAt(fd, "", &h); err != nil {
+	if _, err := handleAt(fd, &emptyPath[0], &h); err != nil {
 		return "", err
 	}
 	return t.sealKernel(&h)
@@ -101,8 +101,17 @@ func (t *Tree) handleOf(fd int, st *Stat) (string, error) {
 // for inode handles. A mount point has none: what is mounted there may have the
 // handle of a file of the tree.
 func (t *Tree) handleOfName(dir int, name string, st *Stat) (string, error) {
+	p, err := unix.BytePtrFromString(name)
+	if err != nil {
+		return "", err
+	}
+	return t.handleOfNameC(dir, p, st)
+}
+
+// handleOfNameC is handleOfName of a name that ends in a NUL.
+func (t *Tree) handleOfNameC(dir int, name *byte, st *Stat) (string, error) {
 	if !t.kernel {
-		if err := statAt(dir, name, st); err != nil {
+		if err := statAtC(dir, name, st); err != nil {
 			return "", err
 		}
 		if !t.sameMount(st) {

@@ -143,7 +143,7 @@ func (t *Tree) setup(rd, fd int, st *Stat) error {
 // canOpenHandles tells whether the root can be opened by a handle.
 func (t *Tree) canOpenHandles(rd int) bool {
 	var h rawHandle
-	mount, err := handleAt(rd, "", &h)
+	mount, err := handleAt(rd, &emptyPath[0], &h)
 	if err != nil || h.n > maxKernel || uint64(mount) != t.mount {
 		return false
 	}
