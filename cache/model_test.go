@@ -72,7 +72,7 @@ func (m *model) at(off, n int) []byte {
 // Whatever one user does to one file, through several openings, reads give
 // what was written, and what fsync or close has acknowledged is on disk.
 func TestModelSequential(t *testing.T) {
-	rounds := 30
+	rounds := 16
 	if testing.Short() {
 		rounds = 8
 	}
@@ -176,7 +176,7 @@ func differ(a, b []byte) int {
 
 // Several users of one file, each in a region of its own, side by side.
 func TestModelConcurrent(t *testing.T) {
-	rounds := 12
+	rounds := 6
 	if testing.Short() {
 		rounds = 3
 	}
