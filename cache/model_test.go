@@ -250,6 +250,64 @@ func runRegion(t *testing.T, c *Cache, srv *fake, i *Inode, r *rand.Rand, base, 
 	}
 }
 
+// Writers, truncations and fsyncs side by side: who wins is open, but what
+// fsync leaves on disk is what reads give.
+func TestModelTruncateRaces(t *testing.T) {
+	rounds := 8
+	if testing.Short() {
+		rounds = 2
+	}
+	first := rand.Uint64()
+	for k := range rounds {
+		seed := first + uint64(k)
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 3))
+			srv := unruly(t, rand.New(rand.NewPCG(seed, 4)))
+			c := newCache(t, srv, smallConfig(r))
+			f := create(t, c, "a")
+			var wg sync.WaitGroup
+			for g := range 4 {
+				wg.Go(func() { runTruncates(t, c, f, rand.New(rand.NewPCG(seed, uint64(10+g)))) })
+			}
+			wg.Wait()
+			check(t, f.Flush(ctx))
+			got, want := read(t, f, 200<<10, 0), srv.content("a")
+			if !bytes.Equal(got, want) {
+				t.Errorf("%d bytes read, %d on disk; first difference at %d", len(got), len(want), differ(got, want))
+			}
+			if a, _, err := c.GetAttr(ctx, alice, f.i); err != nil || a.Size != uint64(len(want)) {
+				t.Errorf("size %d, %d on disk, %v", a.Size, len(want), err)
+			}
+			f.Release()
+		})
+	}
+}
+
+func runTruncates(t *testing.T, c *Cache, f *File, r *rand.Rand) {
+	p := make([]byte, 12<<10)
+	for range 60 {
+		off := int64(r.IntN(100 << 10))
+		var err error
+		switch r.IntN(8) {
+		case 0:
+			size := uint64(off)
+			_, _, err = c.SetAttr(ctx, alice, f.i, nfsclient.SetAttr{Size: &size})
+		case 1:
+			err = f.Fsync(ctx)
+		case 2, 3:
+			_, err = f.Read(ctx, p, off)
+		default:
+			p[0]++
+			_, err = f.Write(ctx, p[:1+r.IntN(len(p))], off)
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+	}
+}
+
 // Many files at once in little memory: nobody waits for ever.
 func TestLittleMemory(t *testing.T) {
 	srv := newFake(t)
