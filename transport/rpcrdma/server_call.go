@@ -90,6 +90,9 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	at, err := ParseHeader(in, &k.hdr)
 	k.asked = k.hdr.Credits
 	if bad := (*HeaderError)(nil); errors.As(err, &bad) {
+		// RFC 8166 section 4.5 has messages of less than 28 bytes discarded.
+		// As Linux does, we answer as soon as there is an XID: a client that
+		// counts on a reply would wait for it forever.
 		switch {
 		case !bad.Fixed:
 			k.abandon(ctx, err)

@@ -54,18 +54,18 @@ type serverConn struct {
 	busy     atomic.Int64  // tokens of sends and reads out
 	moved    atomic.Uint64 // completions of sends and reads
 	arrivals atomic.Uint64
-	watch    connWatch
 
 	mu     sync.Mutex
 	posted int   // receives in use; those from here on were never posted
 	cause  error // why the connection was given up by this side
 	ended  bool
+	watch  connWatch
 }
 
 // arrival is a message in receive buffer Recv.
 type arrival struct{ recv, n int }
 
-// connWatch is what runWatch, and nobody else, remembers of a connection.
+// connWatch is what runWatch remembers of a connection.
 type connWatch struct {
 	moved, arrivals     uint64
 	movedAt, arrivalsAt time.Time
@@ -124,7 +124,8 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 		return errors.Join(err, req.Reject(nil))
 	}
 	defer func() { err = errors.Join(err, region.Close()) }()
-	conn, err := req.Accept(ctx, verbs.ConnOptions{
+	accepting, stopAccept := context.WithTimeout(ctx, cfg.StallTimeout)
+	conn, err := req.Accept(accepting, verbs.ConnOptions{
 		PrivateData: PrivateData{RemoteInvalidate: true, SendSize: cfg.InlineOut, RecvSize: cfg.InlineIn}.Append(nil),
 		SendQueue:   cap(c.sends)*groupWRs + cfg.ReadDepth,
 		RecvQueue:   n,
@@ -133,6 +134,7 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 			return c.postReceives(qp, min(n, firstReceives+recvSlack))
 		},
 	})
+	stopAccept()
 	if err != nil {
 		return err
 	}
@@ -287,11 +289,17 @@ func (c *serverConn) fail(err error) {
 
 // look is called by runWatch every now and then.
 func (c *serverConn) look(now time.Time) {
+	if err := c.overdue(now); err != nil {
+		c.fail(err)
+	}
+}
+
+// overdue tells whether the client has stalled, or been silent, for too long.
+func (c *serverConn) overdue(now time.Time) error {
 	c.mu.Lock()
-	up := c.conn != nil && c.cause == nil && !c.ended
-	c.mu.Unlock()
-	if !up {
-		return
+	defer c.mu.Unlock()
+	if c.conn == nil || c.cause != nil || c.ended {
+		return nil
 	}
 	w := &c.watch
 	if n := c.moved.Load(); n != w.moved || c.busy.Load() == 0 || w.movedAt.IsZero() {
@@ -302,8 +310,9 @@ func (c *serverConn) look(now time.Time) {
 	}
 	switch idle := c.s.cfg.IdleTimeout; {
 	case now.Sub(w.movedAt) >= c.s.cfg.StallTimeout:
-		c.fail(fmt.Errorf("client took nothing for %v", now.Sub(w.movedAt).Round(time.Millisecond)))
+		return fmt.Errorf("client took nothing for %v", now.Sub(w.movedAt).Round(time.Millisecond))
 	case idle > 0 && now.Sub(w.arrivalsAt) >= idle:
-		c.fail(fmt.Errorf("client made no call for %v", now.Sub(w.arrivalsAt).Round(time.Millisecond)))
+		return fmt.Errorf("client made no call for %v", now.Sub(w.arrivalsAt).Round(time.Millisecond))
 	}
+	return nil
 }
