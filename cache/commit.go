@@ -86,7 +86,7 @@ func (l layer) before(target uint64) bool {
 // meanwhile.
 func (i *Inode) commitLocked(ctx context.Context) error {
 	w := &i.wb
-	if w.commits {
+	if w.commits || w.held {
 		return i.wait(ctx)
 	}
 	if len(w.unstable) == 0 {

@@ -50,6 +50,9 @@ type Kernel interface {
 // OpenMode is how a file is opened.
 type OpenMode struct {
 	Read, Write bool
+	// Execute: the file is opened to be run. Who may execute a file may have
+	// it read for that, without the right to read.
+	Execute bool
 	// Append changes nothing here: the kernel passes the offset of each write,
 	// from the size that the open's attributes gave it.
 	Append bool

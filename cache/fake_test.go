@@ -540,8 +540,10 @@ func (f *fake) ReadDir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Han
 			return fail(op, nfsclient.ErrBadCookie)
 		}
 		p.Dir = d.post()
-		if f.dots && from.Cookie == 0 {
-			p.Entries = append(p.Entries, nfsclient.Dirent{FileID: d.attr.FileID, Name: ".", Cookie: 1}, nfsclient.Dirent{FileID: 1, Name: "..", Cookie: 2})
+		for k, name := range []string{".", ".."} {
+			if f.dots && from.Cookie <= uint64(k) {
+				p.Entries = append(p.Entries, nfsclient.Dirent{FileID: d.attr.FileID, Name: name, Cookie: uint64(k) + 1})
+			}
 		}
 		k := sort.Search(len(d.entries), func(k int) bool { return d.entries[k].cookie > from.Cookie })
 		for ; k < len(d.entries) && len(p.Entries) < f.part; k++ {

@@ -59,10 +59,17 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 	if mode.Write {
 		want |= nfsclient.AccessModify
 	}
+	switch {
+	case mode.Execute:
+		want |= nfsclient.AccessExecute
+	case mode.Read:
+		want |= nfsclient.AccessRead
+	}
 	k := c.user(&cr)
 	i.mu.Lock()
-	got, known := i.granted(k, want|nfsclient.AccessRead|nfsclient.AccessExecute, c.cfg.Now())
+	_, known := i.granted(k, want, c.cfg.Now())
 	i.mu.Unlock()
+	var got nfsclient.AccessMask
 	if known {
 		if err := c.revalidate(ctx, cr, i); err != nil {
 			return err
@@ -77,7 +84,7 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 	if !known {
 		var fresh bool
 		var err error
-		got, fresh, err = c.askAccess(ctx, cr, k, i, want|nfsclient.AccessRead|nfsclient.AccessExecute)
+		got, fresh, err = c.askAccess(ctx, cr, k, i, want)
 		if err != nil {
 			return err
 		}
@@ -87,9 +94,7 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 			}
 		}
 	}
-	// Who may execute a file may have the kernel read it (RFC 1813 section
-	// 3.3.4: servers let such reads pass).
-	if mode.Read && got&(nfsclient.AccessRead|nfsclient.AccessExecute) == 0 || got&want != want {
+	if got&want != want {
 		return localError("ACCESS", nfsclient.ErrAccess)
 	}
 	return nil

@@ -120,7 +120,7 @@ func (i *Inode) background(then time.Time, urgent bool) {
 		}
 	}
 	i.start()
-	if len(w.unstable) == 0 || w.commits {
+	if len(w.unstable) == 0 || w.commits || w.held {
 		return
 	}
 	old := !w.unsent() && w.unstable[0].born.Before(then)

@@ -46,32 +46,39 @@ func (c *Cache) SetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsc
 	return i.outward(), i.ttl(c.cfg.Now()), nil
 }
 
-// freeze holds off writes and waits until those before are sent. thaw must
-// follow if it succeeds.
+// freeze holds off writes and waits until those before are sent, and then
+// holds off COMMITs too: one that finds data lost would have it sent again.
+// thaw must follow if it succeeds.
 func (i *Inode) freeze(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.unlock()
-	for i.wb.frozen {
+	w := &i.wb
+	for w.frozen {
 		if err := i.wait(ctx); err != nil {
 			return err
 		}
 	}
-	i.wb.frozen = true
-	// Nothing is added from here on, so this ends with nothing unsent.
-	err := i.drainLocked(ctx, i.wb.seq)
-	for err == nil && i.wb.direct > 0 {
-		err = i.wait(ctx)
+	w.frozen = true
+	for {
+		// Nothing is added from here on but what COMMITs find lost.
+		err := i.drainLocked(ctx, w.seq)
+		if err == nil && (w.commits || w.direct > 0) {
+			err = i.wait(ctx)
+		} else if err == nil && !w.unsent() {
+			w.held = true
+			return nil
+		}
+		if err != nil {
+			w.frozen = false
+			i.awaken()
+			return err
+		}
 	}
-	if err != nil {
-		i.wb.frozen = false
-		i.awaken()
-	}
-	return err
 }
 
 func (i *Inode) thaw() {
 	i.mu.Lock()
-	i.wb.frozen = false
+	i.wb.frozen, i.wb.held = false, false
 	i.awaken()
 	i.unlock()
 }

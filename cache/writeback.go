@@ -18,6 +18,7 @@ type writeback struct {
 	sendSeq uint64    // writes up to here are to be sent now
 	last    time.Time // when the last write was
 	frozen  bool      // a truncation is under way: no new data
+	held    bool      // and begun: no COMMIT either
 	direct  int       // unstaged writes under way
 	stalled bool      // in Cache.stalled
 	batch   uint64    // of the last COMMIT

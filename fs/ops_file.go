@@ -11,6 +11,7 @@ import (
 // openMode is what open(2)'s flags ask for.
 func openMode(flags uint32) cache.OpenMode {
 	access := flags & syscall.O_ACCMODE
+	const execFlag = 0x20 // __FMODE_EXEC: the kernel opens a program to run it
 	return cache.OpenMode{
 		Read:     access == syscall.O_RDONLY || access == syscall.O_RDWR,
 		Write:    access == syscall.O_WRONLY || access == syscall.O_RDWR,
@@ -18,6 +19,7 @@ func openMode(flags uint32) cache.OpenMode {
 		Truncate: flags&syscall.O_TRUNC != 0,
 		Sync:     flags&(syscall.O_SYNC|syscall.O_DSYNC) != 0,
 		Direct:   flags&syscall.O_DIRECT != 0,
+		Execute:  flags&execFlag != 0,
 	}
 }
 

@@ -33,12 +33,12 @@ func (c *Caller) Call(ctx context.Context, call *transport.Call) error {
 	o := c.newOp()
 	defer o.free()
 	xid := c.xid.Add(1)
-	for sends := 0; ; sends++ {
+	for {
 		s, link, err := c.acquire(ctx, o)
 		if err != nil {
 			return &transport.Error{Fate: o.fate, Err: err}
 		}
-		if sends > 0 {
+		if o.fate == transport.Unknown {
 			c.resends.Add(1)
 		}
 		err = link.Exchange(ctx, xid, call)

@@ -73,6 +73,9 @@ func (c *Config) setDefaults() {
 	if c.DialTimeout <= 0 {
 		c.DialTimeout = DefaultDialTimeout
 	}
+	if c.Server == "" {
+		c.Server = "(unnamed)"
+	}
 	if c.Logf == nil {
 		c.Logf = func(string, ...any) {}
 	}

@@ -60,16 +60,20 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 // send encodes and posts the call. After an error nothing has been sent, but
 // windows may be bound: those in s.keys.
 func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
-	err := l.marshal(ctx, s, xid, c)
-	if err != nil {
-		s.sending = false
+	if err := l.marshal(ctx, s, xid, c); err != nil {
 		l.unbound(s, 0)
+		l.noteLoss(err)
 		return err
 	}
+	last := &s.wrs[len(s.wrs)-1]
+	l.mu.Lock()
+	s.keys = append(s.keys[:0], s.binds...)
+	s.sending = last.Signaled
+	l.mu.Unlock()
 	posted, err := l.post(ctx, s, ctx.Done())
 	if err != nil && posted < len(s.wrs) {
-		s.sending = false
 		l.unbound(s, posted)
+		l.noteLoss(err)
 		return err
 	}
 	if err != nil {
@@ -77,6 +81,15 @@ func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call)
 	}
 	l.count(s)
 	return nil
+}
+
+// noteLoss ends the link if err says that the connection is dead: whoever gets
+// that error must find the link so, though the reaper may not know yet.
+func (l *link) noteLoss(err error) {
+	var ce *verbs.ConnError
+	if errors.As(err, &ce) || errors.Is(err, verbs.ErrClosed) {
+		l.fail(err)
+	}
 }
 
 // post posts s.wrs. While the send queue is full it waits until the reaper has
@@ -138,15 +151,16 @@ func (l *link) arm(ctx context.Context, s *slot) {
 	}
 }
 
-// unbound puts back the windows of s.keys whose binds were not posted; each
-// has the request of its own number.
+// unbound undoes a send of which only that many requests were posted: windows
+// that were not bound are free again, and no Send will complete.
 func (l *link) unbound(s *slot, posted int) {
-	posted = min(posted, len(s.keys))
+	posted = min(posted, len(s.binds))
 	l.mu.Lock()
-	for _, k := range s.keys[posted:] {
+	for _, k := range s.binds[posted:] {
 		l.windows = append(l.windows, k.window)
 	}
-	s.keys = s.keys[:posted]
+	s.keys = s.keys[:min(posted, len(s.keys))]
+	s.sending = false
 	l.mu.Unlock()
 }
 

@@ -682,3 +682,63 @@ func TestStalledPeer(t *testing.T) {
 		t.Error("the link goes on")
 	}
 }
+
+// shortQueues is a device that claims to have short queues.
+type shortQueues struct {
+	verbs.Device
+	depth int
+}
+
+func (d shortQueues) Caps() verbs.Caps {
+	c := d.Device.Caps()
+	c.MaxQueue = d.depth
+	return c
+}
+
+// TestSendQueueFull has the peer take nothing off the wire until a caller found
+// the send queue full; all calls must be made when it goes on.
+func TestSendQueueFull(t *testing.T) {
+	full := make(chan struct{})
+	addr := startPeer(t, peerSizes(65536), func(p *peer) error {
+		q, err := p.call()
+		if err != nil {
+			return err
+		}
+		if err := p.send(append(q.header(Msg, 1000, Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
+			return err
+		}
+		<-full
+		for {
+			q, err := p.call()
+			if err != nil {
+				return err
+			}
+			back := withLength(q.Lists.Reply, 0, 0)
+			if err := p.send(append(q.header(Msg, 1000, Lists{Reply: back}), rpcAccepted(q.XID, 5)...)); err != nil {
+				return err
+			}
+		}
+	})
+	r := dialPeer(t, addr, func(c *DialerConfig) {
+		c.Device = shortQueues{c.Device, 256}
+		c.Credits, c.InlineSend, c.InlineRecv, c.StallLimit = 512, 65536, 1024, patience
+		c.LongBytes = 64 << 20
+	})
+	pingIt := func() error { return r.do(within(t, patience), pingCall(nil)) }
+	if err := pingIt(); err != nil {
+		t.Fatal(err)
+	}
+	var calls sync.WaitGroup
+	for i := range 248 {
+		calls.Go(func() {
+			c := writeCall(mem.Vec{r.arena.Seg(0, 60000)})
+			c.ReplyMax = 4096
+			if err := r.Exchange(within(t, patience), uint32(i), c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	untilTrue(t, &r.mu, func() bool { return r.room != nil })
+	close(full)
+	calls.Wait()
+}

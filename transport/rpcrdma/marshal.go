@@ -13,8 +13,9 @@ import (
 
 // marshal makes of c the work requests s.wrs: one that binds a window for each
 // key that the header names, and the Send. It may wait for a long buffer.
-// Nothing is posted yet; the keys are in s.keys.
+// Nothing is posted yet; the keys to be are in s.binds.
 func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+	s.binds = s.binds[:0]
 	s.cw.Reset(s.call.Bytes(), c.Send)
 	oncrpc.AppendCall(&s.cw, xid, c, l.d.cfg.MachineName)
 	if err := l.measure(s, c); err != nil {
@@ -24,7 +25,7 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 	if err := l.leaseLong(ctx, s); err != nil {
 		return err
 	}
-	s.wrs, s.local, s.keys = s.wrs[:0], s.local[:0], s.keys[:0]
+	s.wrs, s.local = s.wrs[:0], s.local[:0]
 	s.request = Header{
 		XID: xid, Version: Version1, Credits: uint32(l.credits.requested), Proc: Msg,
 		Lists: Lists{Read: s.request.Lists.Read[:0], store: s.request.Lists.store[:0]},
@@ -228,7 +229,7 @@ func (l *link) bind(s *slot, seg mem.Seg, access verbs.Access) (rkey uint32, add
 		return 0, 0, err
 	}
 	rkey, addr = w.Next(), w.Addr(seg)
-	s.keys = append(s.keys, key{window: w, rkey: rkey})
+	s.binds = append(s.binds, key{window: w, rkey: rkey})
 	s.local = append(s.local, seg)
 	n := len(s.local)
 	s.wrs = append(s.wrs, verbs.SendWR{
@@ -247,7 +248,6 @@ func (l *link) addSend(s *slot) {
 		s.local = append(s.local, p.seg)
 		borrows = borrows || !p.stream
 	}
-	s.sending = borrows
 	s.wrs = append(s.wrs, verbs.SendWR{
 		ID: sendID(s), Op: verbs.OpSend, Signaled: borrows, Local: s.local[start:len(s.local):len(s.local)],
 	})

@@ -87,7 +87,7 @@ func (l *link) received(c *verbs.Completion) {
 	n, err := ParseHeader(b, &l.scratch)
 	h := &l.scratch
 	if c.Invalidated {
-		l.invalidated(c.InvalidatedKey)
+		l.invalidated(h.XID, c.InvalidatedKey)
 	}
 	switch {
 	case err != nil:
@@ -180,15 +180,28 @@ func (l *link) badMessage() {
 	l.bad++
 }
 
-// invalidated marks the key that a Send with Invalidate named. l.mu is held.
-func (l *link) invalidated(rkey uint32) {
+// invalidated marks the key that a Send with Invalidate named: one of the call
+// it answers, or, from a responder that errs, of any other. l.mu is held.
+func (l *link) invalidated(xid, rkey uint32) {
+	if s := l.slots[xid]; s != nil && s.kill(rkey) {
+		l.d.stats.remoteInvalidations.Add(1)
+		return
+	}
 	for _, s := range l.slots {
-		for i := range s.keys {
-			if k := &s.keys[i]; k.rkey == rkey && !k.dead {
-				k.dead = true
-				l.d.stats.remoteInvalidations.Add(1)
-				return
-			}
+		if s.kill(rkey) {
+			l.d.stats.remoteInvalidations.Add(1)
+			return
 		}
 	}
+}
+
+// kill marks a key of s as dead and tells if there is one. link.mu is held.
+func (s *slot) kill(rkey uint32) bool {
+	for i := range s.keys {
+		if k := &s.keys[i]; k.rkey == rkey && !k.dead {
+			k.dead = true
+			return true
+		}
+	}
+	return false
 }

@@ -278,6 +278,8 @@ func (k *serverCall) checkRPC() (isReply bool, err error) {
 	return kind == 1, nil
 }
 
+var errNoReply = errors.New("call has no reply")
+
 // serve runs the handler and sends the reply.
 func (k *serverCall) serve(ctx context.Context) {
 	room := replyHeaderLen(&k.hdr.Lists)
@@ -289,17 +291,12 @@ func (k *serverCall) serve(ctx context.Context) {
 		Lease: q.Lease, AddPayload: q.AddPayload,
 	}
 	if !oncrpc.Serve(ctx, k.c.s.handler, q) {
-		if k.args.Err() == nil { // the header was good: transport.NoReply
-			k.abandon(ctx, errNoReply)
-		} else {
-			k.giveUp(ctx, chunkError("RPC header malformed"))
-		}
+		// Not an RPC call, or one that its handler loses with the connection.
+		k.abandon(ctx, errNoReply)
 		return
 	}
 	k.sendReply(ctx, room)
 }
-
-var errNoReply = errors.New("the handler wants no reply sent")
 
 // leasePayload is transport.Request.Lease: memory of the call's own, as much as
 // the client's chunks can take. Only a handler that asks for more than that has

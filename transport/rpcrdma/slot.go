@@ -61,8 +61,11 @@ type slot struct {
 	pieces     []piece
 	chunk      [1]Chunk
 	local      []mem.Seg
-	wrs        []verbs.SendWR
-	placed     []int
+	// wrs are the work requests to be posted: first those that bind, one for
+	// each of binds.
+	wrs    []verbs.SendWR
+	binds  []key
+	placed []int
 	// lease is the long buffer of this call, if any; longCall and longReply
 	// are its parts.
 	lease, longCall, longReply mem.Seg

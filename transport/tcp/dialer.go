@@ -80,6 +80,9 @@ func (d *Dialer) Dial(ctx context.Context) (transport.Link, error) {
 	conn, err := d.connect(ctx)
 	if err != nil {
 		d.stats.connectFails.Add(1)
+		if op := (*net.OpError)(nil); errors.As(err, &op) {
+			err = op.Err // the address is named already
+		}
 		return nil, fmt.Errorf("connect to %v: %w", d.cfg.Addr, err)
 	}
 	d.stats.connects.Add(1)

@@ -14,11 +14,14 @@
 // Receiving. A client's link has one reader, a server's connection one reader
 // and workers up to a bound, made as they are needed. A record is never longer
 // than its bound, which for a reply follows from the call; more is skipped,
-// and what exceeds the configured maximum ends the connection.
+// and what exceeds the configured maximum ends the connection. Of a long reply
+// that ends with its payload, as READ's does, the data goes from the socket to
+// where it belongs; a call cancelled meanwhile stops that at once.
 //
-// Goroutines: runReader of each Link, joined by Close; runFlush of an outbox,
+// Goroutines: runReader of each link, joined by Close; runFlush of an outbox,
 // joined by its close; runConn and runWorker of a server, joined by Serve.
 //
-// Locks: Link.mu guards the pending calls and is never held together with
-// outbox.mu. No lock is held while a socket is read or written.
+// Locks: link.mu guards the pending calls and is never held together with
+// outbox.mu. server.mu may be held when outbox.mu is taken. No lock is held
+// while a socket is read or written.
 package tcp

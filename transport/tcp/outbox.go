@@ -87,7 +87,8 @@ type outbox struct {
 	// busy is set while somebody, the holder, owns batch and bufs and writes.
 	busy        bool
 	closed      bool
-	interrupted bool // the write deadline was moved to stop the holder
+	patience    time.Duration // how long the peer may take to read a batch, if set
+	interrupted bool          // the write deadline was moved to stop the holder
 	queue       []*packet
 	quiet       sync.Cond // busy was cleared
 
@@ -159,6 +160,9 @@ func (o *outbox) load() {
 	}
 	clear(o.queue)
 	o.queue, o.spare = o.queue[:0], o.bufs
+	if o.patience > 0 {
+		_ = o.conn.SetWriteDeadline(time.Now().Add(o.patience)) // writing reports a closed connection
+	}
 }
 
 // write is the holder's work. It returns true when it has given up busy, and
@@ -299,6 +303,14 @@ func (o *outbox) settle(ctx context.Context, p *packet) packetState {
 		o.interrupt(p)
 	}
 	return o.wait(p)
+}
+
+// hurry gives the peer d to read everything that is still to be sent.
+func (o *outbox) hurry(d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.patience = 0
+	_ = o.conn.SetWriteDeadline(time.Now().Add(d)) // a closed connection is as good
 }
 
 // close refuses further packets and returns when nothing is being written. The

@@ -22,8 +22,9 @@ type ServerConfig struct {
 	MaxConns int
 	// LeaseBytes bounds the memory for replies' payloads; 0 means 1 GiB.
 	LeaseBytes int
-	// Idle closes a connection on which so long nothing came and no call
-	// was under way; 0 means 6 minutes, as with the Linux server.
+	// Idle closes a connection on which so long nothing came and no call was
+	// under way, or whose client so long did not read what was sent. 0 means 6
+	// minutes, as with the Linux server.
 	Idle time.Duration
 	// Logf reports what went wrong with a connection, if set.
 	Logf func(format string, args ...any)

@@ -36,14 +36,15 @@ type serverConn struct {
 func newServerConn(s *server, conn net.Conn) *serverConn {
 	c := &serverConn{s: s, conn: conn, peer: conn.RemoteAddr().String(), work: make(chan *buffer)}
 	c.out.init(conn, &c.sent, func(error) { _ = conn.Close() })
+	c.out.patience = s.cfg.Idle
 	return c
 }
 
 // goAway stops the reading, and the writing after a while. It is called with
 // server.mu held.
 func (c *serverConn) goAway() {
-	_ = c.conn.SetWriteDeadline(time.Now().Add(goodbye)) // a closed connection is fine, here and below
-	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+	c.out.hurry(goodbye)
+	_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection is as good
 }
 
 // runConn reads calls and hands them to workers until the connection ends or

@@ -8,12 +8,12 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
-	"github.com/rdmafs/rdmafs/transport/oncrpc"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -194,32 +194,40 @@ func TestReplyBeyondBound(t *testing.T) {
 	}
 }
 
-// TestGarbageEndsLink: what cannot be skipped within the bound costs the link.
+// TestGarbageEndsLink: what cannot be skipped within the bound costs the link,
+// and no more than the call it was taken for is known to be answered.
 func TestGarbageEndsLink(t *testing.T) {
-	for name, garbage := range map[string][]byte{
-		"huge record":      words(0xffffffff, 5, 1),
-		"endless fragment": append(words(0x7fffffff, 9, 1), make([]byte, 100)...),
-		"cut in the mark":  {0x80, 0},
-		"cut in the head":  words(lastFragment|100, 5),
-		"cut in the reply": words(lastFragment|28, 5, 1, 0),
-		"nothing":          nil,
+	for name, tc := range map[string]struct {
+		garbage []byte
+		fate    transport.Fate
+		is      error
+	}{
+		"huge reply":       {words(0xffffffff, 5, 1), transport.Answered, transport.ErrProtocol},
+		"huge record":      {words(0xffffffff, 9, 1), transport.Unknown, transport.ErrProtocol},
+		"endless fragment": {append(words(0x7fffffff, 9, 1), make([]byte, 100)...), transport.Unknown, transport.ErrProtocol},
+		"cut in the mark":  {[]byte{0x80, 0}, transport.Unknown, io.ErrUnexpectedEOF},
+		"cut in the head":  {words(lastFragment|100, 5), transport.Unknown, io.ErrUnexpectedEOF},
+		"cut in the reply": {words(lastFragment|28, 5, 1, 0), transport.Unknown, io.ErrUnexpectedEOF},
+		"cut in between":   {words(8, 5, 1), transport.Unknown, io.ErrUnexpectedEOF},
+		"nothing":          {nil, transport.Unknown, io.EOF},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := scripted(t, func(conn net.Conn) {
 				_, _ = readRecord(conn)
-				_, _ = conn.Write(garbage)
+				_, _ = conn.Write(tc.garbage)
 				_ = conn.(*net.TCPConn).CloseWrite()
 				_, _ = io.Copy(io.Discard, conn)
 			})
 			_, l := dial(t, addr, Config{})
 			err := l.Exchange(t.Context(), 5, wantWord(1))
 			var e *transport.Error
-			if !errors.As(err, &e) || e.Fate != transport.Unknown || l.Err() == nil {
-				if e == nil || e.Fate != transport.Answered || !errors.Is(err, transport.ErrProtocol) {
-					t.Errorf("%v, link %v", err, l.Err())
-				}
+			if !errors.As(err, &e) || e.Fate != tc.fate || !errors.Is(err, tc.is) {
+				t.Errorf("%v, want %v and %v", err, tc.fate, tc.is)
 			}
 			<-l.Done()
+			if l.Err() == nil {
+				t.Error("a dead link without reason")
+			}
 			err = l.Exchange(t.Context(), 6, wantWord(1))
 			if !errors.As(err, &e) || e.Fate != transport.NotSent {
 				t.Errorf("on the dead link: %v", err)
@@ -228,229 +236,79 @@ func TestGarbageEndsLink(t *testing.T) {
 	}
 }
 
-// TestCancelledInMidWrite cancels a call whose payload the socket has taken
-// only in part, changes the payload, and finds that the server reads what the
-// call was made with, and that the stream goes on.
-func TestCancelledInMidWrite(t *testing.T) {
-	const size = 16 << 20
-	proceed := make(chan struct{})
-	records := make(chan []byte, 8)
-	addr := scripted(t, func(conn net.Conn) {
-		defer close(records)
-		var first [4]byte
-		if _, err := io.ReadFull(conn, first[:]); err != nil {
-			return
-		}
-		<-proceed
-		b := make([]byte, binary.BigEndian.Uint32(first[:])&^lastFragment)
-		for {
-			if _, err := io.ReadFull(conn, b); err != nil {
-				return
-			}
-			records <- b
-			_, _ = conn.Write(record(answer(binary.BigEndian.Uint32(b), 3)))
-			if _, err := io.ReadFull(conn, first[:]); err != nil {
-				return
-			}
-			b = make([]byte, binary.BigEndian.Uint32(first[:])&^lastFragment)
-		}
-	})
-	d, l := dial(t, addr, Config{MaxRecord: 64 << 20})
-	a := arena(t, size)
-	want := bytes.Repeat([]byte("payload."), size/8)
-	copy(a.Bytes(), want)
-	bulk := func() *transport.Call {
-		c := nullCall()
-		c.Send = []mem.Vec{{a.Seg(0, size/2), a.Seg(size/2, size/2)}}
-		c.Args = func(w *xdr.Writer) { w.Payload(0); w.Uint32(77) }
-		return c
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	leader := make(chan error, 1)
-	go func() { leader <- l.Exchange(ctx, 1, bulk()) }()
-	blocked(t, l.(*link), 1)
-	// A second call queues behind it, and is cancelled there.
-	queued := make(chan error, 1)
-	ctx2, cancel2 := context.WithCancel(t.Context())
-	go func() { queued <- l.Exchange(ctx2, 2, bulk()) }()
-	blocked(t, l.(*link), 2)
-	cancel2()
+// TestCallsAtFault are refused without a byte sent, and the link lives on.
+func TestCallsAtFault(t *testing.T) {
+	began, release := make(chan struct{}), make(chan struct{})
+	addr, _ := startServer(t, func(_ context.Context, q *transport.Request) transport.AcceptStat {
+		began <- struct{}{}
+		<-release
+		return transport.Success
+	}, ServerConfig{})
+	d, l := dial(t, addr, Config{MaxRecord: 100})
+	long := nullCall()
+	long.Args = func(w *xdr.Writer) { w.Fixed(make([]byte, 61)) }
 	var e *transport.Error
-	if err := <-queued; !errors.Is(err, context.Canceled) || !errors.As(err, &e) || e.Fate != transport.NotSent {
-		t.Errorf("cancelled in the queue: %v", err)
+	if err := l.Exchange(t.Context(), 1, long); !errors.As(err, &e) || e.Fate != transport.NotSent {
+		t.Errorf("a call that is too long: %v", err)
 	}
-	third := make(chan error, 1)
-	go func() { third <- l.Exchange(t.Context(), 3, wantWord(3)) }()
-	blocked(t, l.(*link), 2)
-	cancel()
-	if err := <-leader; !errors.Is(err, context.Canceled) || !errors.As(err, &e) || e.Fate != transport.Unknown {
-		t.Errorf("cancelled in mid-write: %v", err)
+	answered := make(chan error, 1)
+	go func() { answered <- l.Exchange(t.Context(), 2, nullCall()) }()
+	<-began
+	if err := l.Exchange(t.Context(), 2, nullCall()); !errors.As(err, &e) || e.Fate != transport.NotSent {
+		t.Errorf("an XID used twice: %v", err)
 	}
-	clear(a.Bytes())
-	close(proceed)
-	if err := <-third; err != nil {
-		t.Errorf("the call behind: %v", err)
+	close(release)
+	if err := <-answered; err != nil || l.Err() != nil {
+		t.Errorf("%v, link %v", err, l.Err())
 	}
-	if err := l.Exchange(t.Context(), 4, wantWord(3)); err != nil {
-		t.Errorf("the call after: %v", err)
-	}
-	_ = l.Close()
-	got := <-records
-	head := oncrpc.CallHeaderLen(bulk(), "")
-	if binary.BigEndian.Uint32(got) != 1 || !bytes.Equal(got[head+4:head+4+size], want) || !bytes.Equal(got[head+4+size:], words(77)) {
-		t.Error("the cancelled call's record was changed")
-	}
-	for _, xid := range []uint32{3, 4} {
-		if got := <-records; binary.BigEndian.Uint32(got) != xid {
-			t.Errorf("then came XID %d, want %d", binary.BigEndian.Uint32(got), xid)
-		}
-	}
-	if s := d.Stats(); s.BadXIDs != 1 || s.Replies != 2 {
+	if s := d.Stats(); s.Calls != 1 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// blocked waits until n packets are being written or queued.
-func blocked(t *testing.T, l *link, n int) {
-	t.Helper()
-	for {
-		l.out.mu.Lock()
-		have := len(l.out.queue)
-		for _, s := range l.out.batch {
-			if s.p != nil {
-				have++
-			}
-		}
-		l.out.mu.Unlock()
-		if have == n {
-			return
-		}
-		select {
-		case <-l.done:
-			t.Fatal(l.Err())
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
-func TestServerRefusesGarbage(t *testing.T) {
-	addr, _ := startServer(t, func(context.Context, *transport.Request) transport.AcceptStat { return transport.Success },
-		ServerConfig{MaxRecord: 4096})
-	for name, b := range map[string][]byte{
-		"too long":              words(lastFragment | 4097),
-		"too long in fragments": append(append(words(4096), make([]byte, 4096)...), words(lastFragment|1)...),
-		"no XID":                record(nil),
-		"a reply":               record(answer(1, 2)),
-		"half a call":           record(words(1, 0, 2)),
-	} {
-		conn, err := net.Dial("tcp", addr.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.Write(b); err != nil {
-			t.Fatal(err)
-		}
-		// A reset is as good an end as any: the server left bytes unread.
-		if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil {
-			t.Errorf("%s: answered", name)
-		}
-		_ = conn.Close()
-	}
-	_, l := dial(t, addr, Config{})
-	if err := l.Exchange(t.Context(), 1, nullCall()); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestServerClosesIdleConnections(t *testing.T) {
-	release := make(chan struct{})
+func TestReservedPort(t *testing.T) {
+	peers := make(chan string, 1)
 	addr, _ := startServer(t, func(_ context.Context, q *transport.Request) transport.AcceptStat {
-		<-release
-		return transport.Success
-	}, ServerConfig{Idle: 20 * time.Millisecond})
-	_, idle := dial(t, addr, Config{})
-	_, busy := dial(t, addr, Config{})
-	answered := make(chan error, 1)
-	go func() { answered <- busy.Exchange(t.Context(), 1, nullCall()) }()
-	<-idle.Done()
-	if busy.Err() != nil {
-		t.Errorf("a connection with a call under way was closed: %v", busy.Err())
-	}
-	close(release)
-	if err := <-answered; err != nil {
-		t.Error(err)
-	}
-	<-busy.Done()
-}
-
-// TestServerBoundsConnections: one too many is closed, and another accepted
-// once there is room.
-func TestServerBoundsConnections(t *testing.T) {
-	addr, _ := startServer(t, func(context.Context, *transport.Request) transport.AcceptStat { return transport.Success },
-		ServerConfig{MaxConns: 1})
-	_, first := dial(t, addr, Config{})
-	if err := first.Exchange(t.Context(), 1, nullCall()); err != nil {
-		t.Fatal(err)
-	}
-	_, second := dial(t, addr, Config{})
-	<-second.Done()
-	_ = first.Close()
-	for {
-		_, l := dial(t, addr, Config{})
-		if l.Exchange(t.Context(), 1, nullCall()) == nil {
-			return // the server has noticed that the first is gone
-		}
-	}
-}
-
-// TestServerStopsGracefully: a call under way is answered, and Serve returns.
-func TestServerStopsGracefully(t *testing.T) {
-	began := make(chan struct{})
-	addr, stop := startServer(t, func(ctx context.Context, q *transport.Request) transport.AcceptStat {
-		close(began)
-		<-ctx.Done()
-		q.Reply.Uint32(9)
+		peers <- q.Peer
 		return transport.Success
 	}, ServerConfig{})
-	_, l := dial(t, addr, Config{})
-	answered := make(chan error, 1)
-	go func() { answered <- l.Exchange(t.Context(), 1, wantWord(9)) }()
-	<-began
-	stop()
-	if err := <-answered; err != nil {
-		t.Error(err)
+	d, err := NewDialer(Config{Addr: addr, ReservedPort: true, LocalAddr: netip.MustParseAddr("127.0.0.1")})
+	if err != nil {
+		t.Fatal(err)
 	}
-	<-l.Done()
+	l, err := d.Dial(t.Context())
+	if errors.Is(err, syscall.EACCES) {
+		t.Skip("not privileged")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.Exchange(t.Context(), 1, nullCall()); err != nil {
+		t.Fatal(err)
+	}
+	if p := netip.MustParseAddrPort(<-peers).Port(); p < 665 || p > 1023 {
+		t.Errorf("came from port %d", p)
+	}
 }
 
-func TestLeases(t *testing.T) {
-	l := &leases{max: 1 << 20, budget: 2 << 20}
-	defer l.close()
-	if _, err := l.get(1<<20 + 1); err == nil {
-		t.Error("a lease beyond the bound")
+func TestDialReportsWhy(t *testing.T) {
+	ln := listen(t)
+	addr := ln.Addr().(*net.TCPAddr).AddrPort()
+	_ = ln.Close()
+	d, err := NewDialer(Config{Addr: addr})
+	if err != nil {
+		t.Fatal(err)
 	}
-	a, err1 := l.get(1 << 20)
-	b, err2 := l.get(5000)
-	if err1 != nil || err2 != nil || a.Len != 1<<20 || b.Len != 5000 {
-		t.Fatal(a, b, err1, err2)
+	_, err = d.Dial(t.Context())
+	if !errors.Is(err, syscall.ECONNREFUSED) || strings.Count(err.Error(), addr.String()) != 1 {
+		t.Errorf("%v", err)
 	}
-	if _, err := l.get(100); err == nil {
-		t.Error("a lease beyond the budget")
+	if s := d.Stats(); s.ConnectFails != 1 || s.Connects != 0 {
+		t.Errorf("%+v", s)
 	}
-	l.put(b)
-	c, err := l.get(8192)
-	if err != nil || c.Len != 8192 {
-		t.Errorf("%v, %v", c, err)
-	}
-	l.put(c)
-	l.put(a)
-	seen := map[int]bool{}
-	for range leaseSlab / 8192 {
-		s, err := l.get(8192)
-		if err != nil || seen[s.Off] {
-			t.Fatalf("%v twice, %v", s, err)
-		}
-		seen[s.Off] = true
+	if _, err := NewDialer(Config{}); err == nil {
+		t.Error("a dialer to nowhere")
 	}
 }
 

@@ -35,6 +35,7 @@ type Reader struct {
 	err     error
 	recv    []mem.Vec
 	placed  []int
+	at      int // where alone the placed item may stand, if not 0
 	chunks  []Chunk
 	skipped int // bytes of chunks, with padding, that the stream left out
 }
@@ -44,6 +45,13 @@ type Reader struct {
 // already and are absent from the stream.
 func (r *Reader) Reset(buf []byte, recv []mem.Vec, placed []int) {
 	*r = Reader{buf: buf, recv: recv, placed: placed}
+}
+
+// ResetAt starts reading buf, out of which one item was moved: recv[0] holds
+// placed bytes that stood at offset at. Payload is malformed anywhere else, so
+// that a transport may guess where the item is and learn that it was wrong.
+func (r *Reader) ResetAt(buf []byte, recv []mem.Vec, placed []int, at int) {
+	*r = Reader{buf: buf, recv: recv, placed: placed, at: at}
 }
 
 // ResetChunks starts reading buf, out of which the given items, in ascending
@@ -162,6 +170,10 @@ func (r *Reader) String(limit int) string { return string(r.Opaque(limit)) }
 func (r *Reader) Payload(i int) int {
 	n := r.Count(r.recv[i].Len())
 	if r.err != nil {
+		return 0
+	}
+	if r.at > 0 && r.off != r.at {
+		r.Fail("item that was moved out from byte %d", r.at)
 		return 0
 	}
 	if i < len(r.placed) && r.placed[i] != Inline {

@@ -92,6 +92,17 @@ func TestReaderPayloadInlineAndPlaced(t *testing.T) {
 	}
 }
 
+func TestReaderPlacedAt(t *testing.T) {
+	v := vec(t, "........")
+	for at, ok := range map[int]bool{4: false, 8: true, 12: false} {
+		var r Reader
+		r.ResetAt([]byte("\x00\x00\x00\x05\x00\x00\x00\x05"), []mem.Vec{v}, []int{5}, at)
+		if word, n := r.Uint32(), r.Payload(0); word != 5 || (n == 5 && r.End() == nil) != ok {
+			t.Errorf("item at 8, said to be at %d: length %d, %v", at, n, r.Err())
+		}
+	}
+}
+
 func TestReaderChunks(t *testing.T) {
 	// Unreduced: word, "hello" at position 8, word, "abc" at position 24.
 	stream := []byte("\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x03")

@@ -1,7 +1,6 @@
 package iwarp
 
 import (
-	"errors"
 	"hash/crc32"
 	"syscall"
 
@@ -83,7 +82,7 @@ type permit struct {
 // batch is what the holder of the wire is sending. Its vectors point into
 // head, into memory of posted requests, and into windows.
 type batch struct {
-	c       *Conn
+	c       *conn
 	msg     message
 	head    []byte
 	vecs    []unix.Iovec
@@ -93,6 +92,7 @@ type batch struct {
 	started bool // some of it is sent, some not
 	permits []permit
 	done    []*sendEntry // requests that end within the batch
+	answers []*window    // of answers that end within the batch
 
 	park    bool
 	full    bool // the socket took no more
@@ -100,19 +100,17 @@ type batch struct {
 	writeFn func(fd uintptr) bool
 }
 
-func (b *batch) init(c *Conn) {
+func (b *batch) init(c *conn) {
 	b.c = c
 	b.head = make([]byte, 0, batchFPDUs*fpduBytes)
 	b.writeFn = b.write
 }
 
-var errRevoked = errors.New("window revoked while the peer was reading from it")
-
 // build fills an empty batch. The error is a revoked window.
 func (b *batch) build() error {
 	t := &b.c.tx
 	b.head, b.vecs, b.pos, b.bytes, b.fpdus = b.head[:0], b.vecs[:0], 0, 0, 0
-	b.permits, b.done = b.permits[:0], b.done[:0]
+	b.permits, b.done, b.answers = b.permits[:0], b.done[:0], b.answers[:0]
 	for b.fpdus < batchFPDUs && b.bytes < batchBytes && len(b.vecs) < batchVecs-maxSGE-2 {
 		if !b.msg.active {
 			if !t.take(&b.msg) {
@@ -128,7 +126,11 @@ func (b *batch) build() error {
 		if err := b.fpdu(&b.msg); err != nil {
 			return err
 		}
-		if !b.msg.active && b.msg.entry != nil && b.msg.op != opReadRequest {
+		switch {
+		case b.msg.active:
+		case b.msg.window != nil:
+			b.answers = append(b.answers, b.msg.window)
+		case b.msg.entry != nil && b.msg.op != opReadRequest:
 			b.done = append(b.done, b.msg.entry)
 		}
 	}
@@ -271,7 +273,8 @@ func (b *batch) advance(n int) {
 			b.pos++
 			continue
 		}
-		*v = unix.Iovec{Base: offset(v, n), Len: v.Len - uint64(n)}
+		v.Base = offset(v, n)
+		v.SetLen(int(v.Len) - n)
 		n = 0
 	}
 	b.started = b.pos < len(b.vecs)
@@ -279,9 +282,9 @@ func (b *batch) advance(n int) {
 
 // transmit holds the wire until there is nothing left that may be sent. With
 // park it waits for the socket; otherwise it leaves the rest to runTransmit.
-func (c *Conn) transmit(park bool) { c.transmitSome(park, posterBatches) }
+func (c *conn) transmit(park bool) { c.transmitSome(park, posterBatches) }
 
-func (c *Conn) transmitSome(park bool, batches int) {
+func (c *conn) transmitSome(park bool, batches int) {
 	t := &c.tx
 	t.mu.Lock()
 	if t.busy || t.stalled && !park || t.err != nil || c.dead.Load() {
@@ -314,7 +317,10 @@ func (c *Conn) transmitSome(park bool, batches int) {
 			for _, e := range b.done {
 				t.finish(e)
 			}
-			b.done = b.done[:0]
+			for _, w := range b.answers {
+				w.answers.Add(-1)
+			}
+			b.done, b.answers = b.done[:0], b.answers[:0]
 		}
 		yield := unsent || !park && n+1 >= batches && t.pending()
 		if yield || !unsent && !t.pending() {
@@ -332,7 +338,7 @@ func (c *Conn) transmitSome(park bool, batches int) {
 }
 
 // sendFailed gives the wire back after err.
-func (c *Conn) sendFailed(err error) {
+func (c *conn) sendFailed(err error) {
 	t := &c.tx
 	revoked := err == errRevoked
 	dead := c.dead.Load()
@@ -346,7 +352,7 @@ func (c *Conn) sendFailed(err error) {
 	switch {
 	case dead:
 	case revoked:
-		c.abort("send", &violation{rdmapInvalidSTag, errRevoked.Error()})
+		c.abort("send", errRevoked)
 	default:
 		// Wait reads what came in before, perhaps the reason, and then
 		// meets the end of the stream.

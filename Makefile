@@ -1,0 +1,53 @@
+# make demo and make test each do all their own set-up on a fresh Debian machine.
+# Go's own cache makes repeated builds cheap, so nothing here tracks files.
+
+GO      ?= go
+BIN     := bin
+GUEST   := test/knfsd/guest
+export CGO_ENABLED ?= 0
+
+.PHONY: all build setup demo test test-race test-knfsd bench check fuzz clean
+
+all: build
+
+build:
+	$(GO) build -trimpath -o $(BIN)/rdmafs ./cmd/rdmafs
+	$(GO) build -trimpath -o $(BIN)/rdmafs-nfsd ./test/nfsd/cmd/rdmafs-nfsd
+
+# fusermount3 for ordinary users, fio and the rest for tests. Only root can
+# install; others are told what is missing.
+setup:
+	@test/setup
+
+demo: setup build
+	@test/demo/run
+
+# Unit tests, suites, fuzz seeds, and mounts of the embedded server, both as root
+# and as an ordinary user.
+test: setup build
+	$(GO) vet ./...
+	$(GO) test -count=1 -timeout 15m ./...
+
+test-race:
+	CGO_ENABLED=1 $(GO) test -race -timeout 25m ./...
+
+# The real Linux server and client, in qemu.
+test-knfsd: setup build
+	@$(GUEST)/setup
+	$(GO) test -tags knfsd -count=1 -v -timeout 40m ./test/knfsd/...
+
+bench: setup build
+	@test/bench/run
+
+check:
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags knfsd ./...
+	@test/imports
+
+# A short search for new inputs with each fuzz target; FUZZTIME=10m for a long one.
+fuzz:
+	@test/fuzz $${FUZZTIME:-10s}
+
+clean:
+	rm -rf $(BIN) bench-out

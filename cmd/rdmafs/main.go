@@ -1,0 +1,85 @@
+// Command rdmafs mounts NFS exports over RDMA from user space.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of mount(8).
+const (
+	exitUsage  = 1
+	exitSystem = 2
+	exitFail   = 32
+)
+
+// exitError is an error with the exit code it deserves.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func withCode(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{code, err}
+}
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(os.Stderr, "rdmafs: %s\n", oneLine(err))
+	var e *exitError
+	if errors.As(err, &e) {
+		return e.code
+	}
+	return exitUsage
+}
+
+// oneLine keeps messages to the one line that scripts and logs expect.
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+func newRootCommand() *cobra.Command {
+	mount := newMountCommand()
+	root := &cobra.Command{
+		Use:   "rdmafs",
+		Short: "Mount NFS exports over RDMA, without a kernel module and without root",
+		Long: `rdmafs mounts NFS exports over RDMA, without a kernel module and without root.
+
+"rdmafs SERVER:/EXPORT MOUNTPOINT -o OPTIONS", as mount(8) calls it for the type
+fuse.rdmafs, means "rdmafs mount".`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			if len(args) == 1 && !strings.Contains(args[0], ":") {
+				return withCode(exitUsage, fmt.Errorf("unknown command %q (rdmafs --help lists the commands)", args[0]))
+			}
+			return mount.RunE(cmd, args)
+		},
+	}
+	// The same variables as of the mount command: see newMountCommand.
+	root.Flags().AddFlagSet(mount.Flags())
+	root.AddCommand(mount, newUmountCommand(), newStatsCommand())
+	return root
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+)
+
+// mountArgs is a mount command understood and checked.
+type mountArgs struct {
+	src        source
+	dir        string // absolute
+	opts       options
+	foreground bool
+	debug      bool
+}
+
+func newMountCommand() *cobra.Command {
+	var words []string
+	var foreground, debug bool
+	cmd := &cobra.Command{
+		Use:   "mount SERVER:/EXPORT MOUNTPOINT",
+		Short: "Mount an NFS export",
+		Long: `Mount an NFS export. Returns when the mount is usable; a daemon goes on in the
+background and logs to syslog. Exit codes are those of mount(8).
+
+` + optionHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return withCode(exitUsage, fmt.Errorf("mount wants SERVER:/EXPORT and MOUNTPOINT, got %d arguments", len(args)))
+			}
+			m, err := checkMount(args[0], args[1], words)
+			if err != nil {
+				return err
+			}
+			m.foreground, m.debug = foreground, debug
+			if foreground || readyFile() != nil {
+				return m.serve()
+			}
+			return daemonize()
+		},
+	}
+	cmd.Flags().StringArrayVarP(&words, "options", "o", nil, "mount options, comma separated (see above)")
+	cmd.Flags().BoolVarP(&foreground, "foreground", "f", false, "stay in the foreground and log to stderr")
+	cmd.Flags().BoolVarP(&debug, "debug", "d", false, "log every FUSE request (to stderr, so with -f)")
+	return cmd
+}
+
+// checkMount finds what is wrong with a command without touching the network.
+func checkMount(src, dir string, words []string) (*mountArgs, error) {
+	opts, err := parseOptions(words)
+	if err != nil {
+		return nil, withCode(exitUsage, err)
+	}
+	s, err := parseSource(src)
+	if err != nil {
+		return nil, withCode(exitUsage, err)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, withCode(exitSystem, err)
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		abs = real // the name that the mount table will show
+	}
+	st, err := os.Stat(abs)
+	switch {
+	case errors.Is(err, syscall.ENOTCONN):
+		return nil, withCode(exitFail, fmt.Errorf("%s: mount point %s is a dead FUSE mount (end it with: rdmafs umount %s)", s.text, dir, dir))
+	case errors.Is(err, os.ErrNotExist):
+		return nil, withCode(exitFail, fmt.Errorf("%s: mount point %s does not exist (make it with: mkdir -p %s)", s.text, dir, dir))
+	case err != nil:
+		return nil, withCode(exitFail, fmt.Errorf("%s: mount point %s: %v", s.text, dir, errors.Unwrap(err)))
+	case !st.IsDir():
+		return nil, withCode(exitFail, fmt.Errorf("%s: mount point %s is not a directory", s.text, dir))
+	}
+	if os.Geteuid() != 0 {
+		if err := checkUnprivileged(opts); err != nil {
+			return nil, withCode(exitUsage, fmt.Errorf("%s: %w", s.text, err))
+		}
+	}
+	return &mountArgs{src: s, dir: abs, opts: opts}, nil
+}
+
+// checkUnprivileged looks for what an ordinary user needs to mount.
+func checkUnprivileged(o options) error {
+	_, err3 := exec.LookPath("fusermount3")
+	_, err2 := exec.LookPath("fusermount")
+	if err3 != nil && err2 != nil && !mayMount() {
+		return errors.New("an ordinary user needs fusermount3 to mount, and it is not in PATH (install the package fuse3)")
+	}
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return errors.New("/dev/fuse does not exist (load the kernel module fuse, or give the container the device)")
+	}
+	if err == nil {
+		f.Close()
+	}
+	if o.allowOther && !mayMount() && !fuseConfAllowsOther() {
+		return errors.New("allow_other is not permitted to ordinary users here (root may add the line user_allow_other to /etc/fuse.conf)")
+	}
+	return nil
+}
+
+// connectTimeout bounds everything up to the mounted file system, but for the
+// lookups of several addresses.
+func (m *mountArgs) connectTimeout() time.Duration {
+	return min(m.opts.timeo, 30*time.Second)
+}
+
+// serve mounts, tells whoever waits, and serves until unmounted.
+func (m *mountArgs) serve() error {
+	log := newLogger(m.foreground, m.dir)
+	fail := func(err error) error { return withCode(exitFail, nameSource(m.src, err)) }
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := connect(ctx, m, log.Printf)
+	if err != nil {
+		return fail(err)
+	}
+	kernel := fs.NewKernel()
+	if err := s.startCache(kernel, log.Printf); err != nil {
+		s.close(log.Printf)
+		return fail(err)
+	}
+	control, err := newControl(m.dir)
+	if err != nil {
+		s.close(log.Printf)
+		return fail(err)
+	}
+	var mounted *fs.FS
+	words, err := capturingStderr(func() (err error) {
+		mounted, err = fs.Mount(s.cache, kernel, m.dir, fs.Config{
+			Source:       m.src.text,
+			ReadOnly:     m.opts.readOnly,
+			AllowOther:   m.opts.allowOther,
+			Options:      m.opts.fuse,
+			ReadAheadKiB: kernelReadAheadKiB,
+			Logf:         log.Printf,
+			Debug:        m.debug,
+		})
+		return err
+	})
+	if err != nil {
+		control.finish(nil)
+		s.close(log.Printf)
+		return fail(explainMount(err, words))
+	}
+	go control.runServe(newStatus(m, s), mounted.Abort)
+	tellReady()
+	log.Printf("mounted %s (%s, %s)", m.src.text, s.how, s.client.Info().Version)
+
+	unmounted, watcher := make(chan struct{}), make(chan struct{})
+	go runUnmountOnSignal(ctx, stop, mounted, unmounted, watcher, log.Printf)
+	mounted.Wait()
+	close(unmounted)
+	<-watcher
+	err = s.close(log.Printf)
+	if err != nil {
+		log.Printf("DATA MAY BE LOST: %v", err)
+	} else {
+		log.Printf("unmounted")
+	}
+	control.finish(err)
+	if err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// nameSource starts a message with what was to be mounted, unless it does so
+// already.
+func nameSource(src source, err error) error {
+	var named *nfs3.MountError
+	if errors.As(err, &named) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", src.text, err)
+}
+
+// runUnmountOnSignal unmounts on the first SIGINT or SIGTERM, if nothing is
+// open. After it a second signal ends the process, as by default.
+func runUnmountOnSignal(ctx context.Context, stop func(), f *fs.FS, unmounted <-chan struct{}, done chan<- struct{}, logf func(string, ...any)) {
+	defer close(done)
+	select {
+	case <-unmounted:
+		return
+	case <-ctx.Done():
+	}
+	stop()
+	if err := f.Unmount(); err != nil {
+		logf("cannot unmount on signal: %v (files are open? a second signal ends the process and loses unwritten data)", err)
+	}
+}
+
+// explainMount puts the reason of a failed FUSE mount into one sentence. words
+// is what fusermount3 wrote.
+func explainMount(err error, words string) error {
+	switch {
+	case words != "":
+		return fmt.Errorf("cannot mount: %s", words)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("cannot mount: %w (mounting needs fusermount3 or CAP_SYS_ADMIN)", err)
+	}
+	return err
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// options is what -o can say. Units are those of nfs(5) turned into Go's.
+type options struct {
+	proto     string // "rdma" or "tcp"
+	rdma      string // provider, or "auto"
+	port      uint16 // 0: the protocol's
+	mountPort uint16 // 0: ask rpcbind
+	vers      string
+	rsize     int // bytes; 0: as large as both sides can
+	wsize     int
+	timeo     time.Duration
+	retrans   int
+	soft      bool
+	nconnect  int
+	noDDP     bool
+	crc       bool
+	inline    int // RPC-over-RDMA inline threshold, bytes
+	readOnly  bool
+	// allowOther and fuse are for the FUSE mount.
+	allowOther bool
+	fuse       []string
+
+	acRegMin, acRegMax, acDirMin, acDirMax time.Duration
+	noAC                                   bool
+}
+
+const (
+	portRDMA = 20049
+	portNFS  = 2049
+)
+
+func defaultOptions() options {
+	return options{
+		proto:    "rdma",
+		rdma:     "auto",
+		vers:     "3",
+		timeo:    60 * time.Second,
+		retrans:  2,
+		nconnect: 1,
+		inline:   4096,
+		acRegMin: 3 * time.Second, acRegMax: 60 * time.Second,
+		acDirMin: 30 * time.Second, acDirMax: 60 * time.Second,
+	}
+}
+
+// nfsPort is the port to connect to.
+func (o *options) nfsPort() uint16 {
+	switch {
+	case o.port != 0:
+		return o.port
+	case o.proto == "rdma":
+		return portRDMA
+	}
+	return portNFS
+}
+
+// optionHelp is the text of --help; parseOptions takes exactly these.
+const optionHelp = `Mount options (-o a,b=c), as in nfs(5) where they have the same name:
+  proto=rdma|tcp      how calls travel (default rdma); "rdma" and "tcp" alone will do
+  rdma=auto|iwarp     RDMA provider: iwarp needs nothing but TCP (default auto)
+  port=N              NFS port (default 20049 for rdma, 2049 for tcp)
+  mountport=N         port of the MOUNT service (default: ask rpcbind on port 111)
+  vers=3, nfsvers=3   NFS version
+  rsize=N, wsize=N    largest read and write in bytes (default: what the server prefers)
+  timeo=N             tenths of a second to wait for a reply (default 600)
+  retrans=N           resends before a soft mount gives up (default 2)
+  hard, soft          wait for a server for ever (default), or fail with EIO
+  nconnect=N          connections to the server, 1 to 16 (default 1)
+  noddp               no direct placement: data travels inline, by Position-Zero
+                      call or by reply chunk
+  crc                 ask for CRC32C on iWARP frames
+  inline=N            inline threshold in bytes, 1024 to 65536 (default 4096)
+  ro, rw              read-only, or not (default)
+  allow_other         let other users in
+  acregmin=N acregmax=N acdirmin=N acdirmax=N actimeo=N
+                      seconds that attributes are believed (default 3 60 30 60)
+  noac                never believe cached attributes, write synchronously
+  nolock, local_lock=all
+                      locks are local to this mount (always so with vers=3)
+Words for mount(8) and fstab(5) (defaults, _netdev, auto, noauto, user, users, owner,
+nofail, x-*, comment=…) are ignored; exec, noexec, suid, nosuid, dev, nodev, atime,
+noatime, relatime, sync, async, dirsync are handed to the mount.`
+
+// optionFunc takes one option; hasValue tells "word=" from "word".
+type optionFunc func(o *options, value string, hasValue bool) error
+
+func flagOption(set func(*options)) optionFunc {
+	return func(o *options, v string, has bool) error {
+		if has {
+			return fmt.Errorf("takes no value")
+		}
+		set(o)
+		return nil
+	}
+}
+
+func intOption(low, high int, set func(*options, int)) optionFunc {
+	return func(o *options, v string, has bool) error {
+		n, err := strconv.Atoi(v)
+		if !has || err != nil || n < low || n > high {
+			return fmt.Errorf("wants a number from %d to %d", low, high)
+		}
+		set(o, n)
+		return nil
+	}
+}
+
+func wordOption(words []string, set func(*options, string)) optionFunc {
+	return func(o *options, v string, has bool) error {
+		if !has || !slices.Contains(words, v) {
+			return fmt.Errorf("wants one of %s", strings.Join(words, ", "))
+		}
+		set(o, v)
+		return nil
+	}
+}
+
+func ignored(*options, string, bool) error { return nil }
+
+func fuseOption(word string) optionFunc {
+	return flagOption(func(o *options) { o.fuse = append(o.fuse, word) })
+}
+
+const maxSeconds = 10 * 365 * 24 * 3600
+
+func secondsOption(set func(*options, time.Duration)) optionFunc {
+	return intOption(0, maxSeconds, func(o *options, n int) { set(o, time.Duration(n)*time.Second) })
+}
+
+var versions = []string{"3", "3.0"}
+
+var optionTable = map[string]optionFunc{
+	"proto":     wordOption([]string{"rdma", "tcp"}, func(o *options, v string) { o.proto = v }),
+	"rdma":      rdmaOption,
+	"tcp":       flagOption(func(o *options) { o.proto = "tcp" }),
+	"port":      intOption(0, 65535, func(o *options, n int) { o.port = uint16(n) }),
+	"mountport": intOption(0, 65535, func(o *options, n int) { o.mountPort = uint16(n) }),
+	"vers":      wordOption(versions, func(o *options, v string) { o.vers = "3" }),
+	"nfsvers":   wordOption(versions, func(o *options, v string) { o.vers = "3" }),
+	"rsize":     intOption(1024, 1<<20, func(o *options, n int) { o.rsize = n }),
+	"wsize":     intOption(1024, 1<<20, func(o *options, n int) { o.wsize = n }),
+	"timeo":     intOption(1, 36000, func(o *options, n int) { o.timeo = time.Duration(n) * 100 * time.Millisecond }),
+	"retrans":   intOption(0, 1000, func(o *options, n int) { o.retrans = n }),
+	"hard":      flagOption(func(o *options) { o.soft = false }),
+	"soft":      flagOption(func(o *options) { o.soft = true }),
+	"nconnect":  intOption(1, 16, func(o *options, n int) { o.nconnect = n }),
+	"noddp":     flagOption(func(o *options) { o.noDDP = true }),
+	"crc":       flagOption(func(o *options) { o.crc = true }),
+	"inline":    intOption(1024, 65536, func(o *options, n int) { o.inline = n }),
+	"ro":        flagOption(func(o *options) { o.readOnly = true }),
+	"rw":        flagOption(func(o *options) { o.readOnly = false }),
+
+	"allow_other": flagOption(func(o *options) { o.allowOther = true }),
+
+	"acregmin": secondsOption(func(o *options, d time.Duration) { o.acRegMin = d }),
+	"acregmax": secondsOption(func(o *options, d time.Duration) { o.acRegMax = d }),
+	"acdirmin": secondsOption(func(o *options, d time.Duration) { o.acDirMin = d }),
+	"acdirmax": secondsOption(func(o *options, d time.Duration) { o.acDirMax = d }),
+	"actimeo": secondsOption(func(o *options, d time.Duration) {
+		o.acRegMin, o.acRegMax, o.acDirMin, o.acDirMax = d, d, d, d
+	}),
+	"ac":   flagOption(func(o *options) { o.noAC = false }),
+	"noac": flagOption(func(o *options) { o.noAC = true }),
+
+	"nolock":     flagOption(func(*options) {}),
+	"local_lock": wordOption([]string{"all"}, func(*options, string) {}),
+
+	"defaults": ignored, "_netdev": ignored, "auto": ignored, "noauto": ignored, "user": ignored,
+	"users": ignored, "owner": ignored, "group": ignored, "nouser": ignored, "nofail": ignored,
+	"comment": ignored,
+
+	"exec": fuseOption("exec"), "noexec": fuseOption("noexec"), "suid": fuseOption("suid"),
+	"nosuid": fuseOption("nosuid"), "dev": fuseOption("dev"), "nodev": fuseOption("nodev"),
+	"atime": fuseOption("atime"), "noatime": fuseOption("noatime"), "relatime": fuseOption("relatime"),
+	"sync": fuseOption("sync"), "async": fuseOption("async"), "dirsync": fuseOption("dirsync"),
+}
+
+// rdmaOption is proto=rdma when alone, and the provider with a value.
+func rdmaOption(o *options, v string, has bool) error {
+	if !has {
+		o.proto = "rdma"
+		return nil
+	}
+	names := append([]string{"auto"}, providerNames()...)
+	return wordOption(names, func(o *options, v string) { o.rdma = v })(o, v, true)
+}
+
+// parseOptions reads what stood behind one or more -o. Later words win.
+func parseOptions(words []string) (options, error) {
+	o := defaultOptions()
+	for _, list := range words {
+		for word := range strings.SplitSeq(list, ",") {
+			if word == "" {
+				continue
+			}
+			name, value, has := strings.Cut(word, "=")
+			take := optionTable[name]
+			if take == nil && strings.HasPrefix(name, "x-") {
+				continue
+			}
+			if take == nil {
+				return o, fmt.Errorf("unknown mount option %q (rdmafs mount --help lists the known ones)", name)
+			}
+			if err := take(&o, value, has); err != nil {
+				return o, fmt.Errorf("mount option %q: %v", word, err)
+			}
+		}
+	}
+	if o.acRegMin > o.acRegMax || o.acDirMin > o.acDirMax {
+		return o, fmt.Errorf("mount options: acregmin and acdirmin may not exceed acregmax and acdirmax")
+	}
+	return o, nil
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// fuseConfAllowsOther tells whether fusermount3 takes allow_other from
+// ordinary users.
+func fuseConfAllowsOther() bool {
+	f, err := os.Open("/etc/fuse.conf")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	s := bufio.NewScanner(f)
+	for s.Scan() {
+		if strings.TrimSpace(s.Text()) == "user_allow_other" {
+			return true
+		}
+	}
+	return false
+}
+
+// mayMount tells whether this process can call mount(2) itself.
+func mayMount() bool { return capable(unix.CAP_SYS_ADMIN) }
+
+// mayBindReserved tells whether this process can use ports below 1024, which
+// NFS servers without the export option "insecure" demand over TCP.
+func mayBindReserved() bool { return capable(unix.CAP_NET_BIND_SERVICE) }
+
+func capable(capability int) bool {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData // 64 bits in two halves
+	if unix.Capget(&hdr, &data[0]) != nil {
+		return false
+	}
+	return data[capability/32].Effective&(1<<(capability%32)) != 0
+}

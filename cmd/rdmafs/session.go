@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/cache/bufpool"
+	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/reconnect"
+)
+
+// What the daemon spends on caching. The kernel's page cache is the long-term
+// one; these are for data under way.
+const (
+	poolBytes          = 128 << 20
+	readAheadBytes     = 8 << 20
+	kernelReadAheadKiB = 1024
+)
+
+// session is everything below the FUSE mount, owned by the daemon.
+type session struct {
+	how    string // "tcp", "rdma/iwarp"
+	addr   netip.AddrPort
+	route  *route
+	caller transport.Caller
+	client nfsclient.Client
+	opts   options
+	pool   *bufpool.Pool
+	cache  *cache.Cache
+}
+
+// connect reaches the server and mounts the export, over the first of its
+// addresses and of the routes to it that answers. The error tells what was
+// tried and why each failed.
+func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*session, error) {
+	addrs, err := m.src.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := os.Hostname()
+	if err != nil {
+		machine = "localhost"
+	}
+	var failed []error
+	for _, a := range addrs {
+		addr := netip.AddrPortFrom(a, m.opts.nfsPort())
+		ways, err := routes(&m.opts, addr, machine, logf)
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range ways {
+			s := &session{how: r.how, addr: addr, route: r, opts: m.opts}
+			if err := s.mount(ctx, m, machine, logf); err != nil {
+				s.closeTransport()
+				failed = append(failed, err)
+				continue
+			}
+			for _, unused := range ways[i+1:] {
+				unused.close()
+			}
+			return s, nil
+		}
+	}
+	return nil, errors.Join(failed...)
+}
+
+// mount connects over the session's route and mounts the export.
+func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf func(string, ...any)) error {
+	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
+	defer cancel()
+	caller := reconnect.New(s.route.dialer, reconnect.Config{
+		Timeo:    s.opts.timeo,
+		Retrans:  s.opts.retrans,
+		Soft:     s.opts.soft,
+		NConnect: s.opts.nconnect,
+		Logf:     logf,
+	})
+	s.caller = caller
+	if err := caller.Connect(ctx); err != nil {
+		return s.explainConnect(err)
+	}
+	c, err := nfs3.Mount(ctx, nfs3.Config{
+		Host:   m.src.host,
+		Addr:   s.addr.Addr(),
+		Export: m.src.export,
+		Caller: caller,
+		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
+			return dialTCP(ctx, to, machine)
+		},
+		MountPort: s.opts.mountPort,
+		RSize:     s.opts.rsize,
+		WSize:     s.opts.wsize,
+		Cred:      ownCred(),
+		Logf:      logf,
+	})
+	if err != nil {
+		return err
+	}
+	s.client = c
+	return nil
+}
+
+// dialTCP makes the Caller for rpcbind and mountd.
+func dialTCP(ctx context.Context, to netip.AddrPort, machine string) (transport.Caller, error) {
+	d, err := tcpDialer(to, machine)
+	if err != nil {
+		return nil, err
+	}
+	c := reconnect.New(d, reconnect.Config{Timeo: 5 * time.Second, Retrans: 1, Soft: true})
+	if err := c.Connect(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// ownCred is the credential for the calls of the mount itself.
+func ownCred() nfsclient.Cred {
+	cr := nfsclient.Cred{Sys: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	groups, err := os.Getgroups()
+	if err != nil {
+		return cr
+	}
+	for _, g := range groups {
+		cr.GIDs = append(cr.GIDs, uint32(g))
+	}
+	return cr
+}
+
+// explainConnect says what a failed connection means and what may help.
+func (s *session) explainConnect(err error) error {
+	what := fmt.Sprintf("cannot connect to %s over %s", s.addr, s.how)
+	var netErr net.Error
+	hint := ""
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED) && s.opts.proto == "rdma":
+		hint = "nothing listens there: does the server have NFS over RDMA enabled on that port? try proto=tcp"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		hint = "nothing listens there: is the NFS server running? is port= right?"
+	case errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH):
+		hint = "there is no route: is the address right, and is the network up?"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT), errors.As(err, &netErr) && netErr.Timeout():
+		hint = "no answer: is the host up, and does a firewall drop the port?"
+	case s.opts.proto == "rdma":
+		hint = "is an iWARP NFS/RDMA server on that port? try proto=tcp"
+	}
+	if hint == "" {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%s: %w (%s)", what, err, hint)
+}
+
+// startCache makes the buffers and the cache of a mounted session.
+func (s *session) startCache(k *fs.Kernel, logf func(string, ...any)) error {
+	pool, err := bufpool.New(bufpool.Config{Limit: poolBytes, Register: s.client.Register, Unregister: s.client.Unregister})
+	if err != nil {
+		return err
+	}
+	info := s.client.Info()
+	c, err := cache.New(s.client, pool, cache.Config{
+		RSize: info.ReadMax, WSize: info.WriteMax,
+		AcRegMin: s.opts.acRegMin, AcRegMax: s.opts.acRegMax,
+		AcDirMin: s.opts.acDirMin, AcDirMax: s.opts.acDirMax,
+		NoAC:      s.opts.noAC,
+		ReadOnly:  s.opts.readOnly,
+		ReadAhead: readAheadBytes,
+		Kernel:    k,
+		Logf:      logf,
+	})
+	if err != nil {
+		return errors.Join(err, pool.Close())
+	}
+	s.pool, s.cache = pool, c
+	return nil
+}
+
+// close writes everything that is not safe yet, unmounts the export and
+// disconnects. An error means that data was lost. A server that is away is
+// waited for, as hard mounts do.
+func (s *session) close(logf func(string, ...any)) error {
+	var lost error
+	if s.cache != nil {
+		lost = s.cache.Close(context.Background())
+	}
+	if s.pool != nil {
+		if err := s.pool.Close(); err != nil {
+			logf("closing the buffers: %v", err)
+		}
+	}
+	if s.client != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := s.client.Close(ctx); err != nil {
+			logf("unmounting at the server: %v", err)
+		}
+		s.caller = nil // the client's, closed with it
+	}
+	s.closeTransport()
+	return lost
+}
+
+func (s *session) closeTransport() {
+	if s.caller != nil {
+		_ = s.caller.Close()
+	}
+	s.route.close()
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// source is "server:/export" taken apart.
+type source struct {
+	text   string // as given
+	host   string // without brackets
+	export string
+}
+
+// parseSource takes a name, an IPv4 address, or a bracketed IPv6 address, a
+// colon, and an absolute path.
+func parseSource(s string) (source, error) {
+	bad := func(why string) (source, error) {
+		return source{}, fmt.Errorf("%q is not server:/export: %s", s, why)
+	}
+	var host, export string
+	if rest, ok := strings.CutPrefix(s, "["); ok {
+		h, after, ok := strings.Cut(rest, "]")
+		if !ok || !strings.HasPrefix(after, ":") {
+			return bad("an IPv6 address is written [address]:/export")
+		}
+		a, err := netip.ParseAddr(h)
+		if err != nil || !a.Is6() {
+			return bad("no IPv6 address in the brackets")
+		}
+		host, export = h, after[1:]
+	} else {
+		var ok bool
+		host, export, ok = strings.Cut(s, ":")
+		switch {
+		case !ok:
+			return bad("the colon is missing")
+		case host == "":
+			return bad("the server is missing")
+		case !strings.HasPrefix(export, "/") && strings.Contains(export, ":"):
+			return bad("an IPv6 address is written [address]:/export")
+		}
+	}
+	if !strings.HasPrefix(export, "/") {
+		return bad("the export must be an absolute path")
+	}
+	return source{text: s, host: host, export: export}, nil
+}
+
+// resolve is the server's addresses in the order to try them.
+func (s source) resolve(ctx context.Context) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(s.host); err == nil {
+		return []netip.Addr{a.Unmap()}, nil
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", s.host)
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the server's address: %w", err)
+	}
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
+	return found, nil
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/fs"
+)
+
+func newUmountCommand() *cobra.Command {
+	var force, lazy bool
+	cmd := &cobra.Command{
+		Use:     "umount MOUNTPOINT",
+		Aliases: []string{"unmount"},
+		Short:   "Unmount, once everything written is safe on the server",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return withCode(exitUsage, fmt.Errorf("umount wants one MOUNTPOINT"))
+			}
+			dir, err := mountPointArg(args[0])
+			if err != nil {
+				return withCode(exitUsage, err)
+			}
+			return withCode(exitFail, umount(dir, force, lazy))
+		},
+	}
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "fail what waits for the server; data not yet written there is lost")
+	cmd.Flags().BoolVarP(&lazy, "lazy", "l", false, "detach now, end when the last file is closed")
+	return cmd
+}
+
+// umount detaches the mount at dir and, unless lazy, waits until its daemon
+// has written everything and ended.
+func umount(dir string, force, lazy bool) error {
+	m, ok, err := fs.FindMount(dir)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return fmt.Errorf("%s is not mounted", dir)
+	case m.Type != "fuse.rdmafs":
+		return fmt.Errorf("%s is a mount of type %s, not of rdmafs (use umount)", dir, m.Type)
+	}
+	if force {
+		if conn, err := dialControl(dir, "abort"); err == nil {
+			_, _ = io.ReadAll(conn)
+			conn.Close()
+		}
+	}
+	daemon, err := dialControl(dir, "wait")
+	if err != nil && !errors.Is(err, errNoDaemon) {
+		return err
+	}
+	if daemon != nil {
+		defer daemon.Close()
+	}
+	if err := detach(dir, lazy || force); err != nil {
+		return err
+	}
+	if daemon == nil || lazy {
+		return nil
+	}
+	return awaitEnd(dir, daemon)
+}
+
+// awaitEnd returns when the daemon has ended, with what it says went wrong.
+func awaitEnd(dir string, daemon net.Conn) error {
+	line, err := bufio.NewReader(daemon).ReadString('\n')
+	if line = strings.TrimSpace(line); line != "" {
+		return fmt.Errorf("%s: unmounted, but %s", dir, line)
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func detach(dir string, lazy bool) error {
+	if mayMount() {
+		flags := unix.UMOUNT_NOFOLLOW
+		if lazy {
+			flags |= unix.MNT_DETACH
+		}
+		err := unix.Unmount(dir, flags)
+		if errors.Is(err, unix.EBUSY) {
+			return fmt.Errorf("%s is busy: files on it are open (fuser -m %s shows whose; -l detaches it all the same)", dir, dir)
+		}
+		if err == nil || !errors.Is(err, unix.EPERM) {
+			return wrapPath("unmount", dir, err)
+		}
+	}
+	args := []string{"-u", dir}
+	if lazy {
+		args = []string{"-u", "-z", dir}
+	}
+	for _, tool := range []string{"fusermount3", "fusermount"} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			continue
+		}
+		out, err := exec.Command(path, args...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s", strings.TrimSpace(oneLine(errors.New(string(out)))))
+		}
+		return nil
+	}
+	return fmt.Errorf("cannot unmount %s: fusermount3 is not in PATH (install the package fuse3)", dir)
+}
+
+func wrapPath(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &os.PathError{Op: op, Path: path, Err: err}
+}

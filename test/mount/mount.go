@@ -1,0 +1,138 @@
+package mount
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "rdmafs-bin.")
+	if err != nil {
+		return "", err
+	}
+	// Ordinary users run it too.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "rdmafs")
+	cmd := exec.Command("go", "build", "-o", bin, "github.com/rdmafs/rdmafs/cmd/rdmafs")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", errors.New(string(out))
+	}
+	return bin, nil
+})
+
+// Binary is the rdmafs command, built on first use. RemoveBinary deletes it.
+func Binary(t testing.TB) string {
+	t.Helper()
+	bin, err := build()
+	if err != nil {
+		t.Fatalf("build rdmafs: %v", err)
+	}
+	return bin
+}
+
+// RemoveBinary deletes what Binary built; call it at the end of TestMain.
+func RemoveBinary() {
+	if bin, err := build(); err == nil {
+		os.RemoveAll(filepath.Dir(bin))
+	}
+}
+
+// Result is what a finished command left.
+type Result struct {
+	Code           int
+	Stdout, Stderr string
+}
+
+// Command runs rdmafs with args, through a wrapper such as setpriv if any.
+func Command(t testing.TB, wrapper []string, args ...string) Result {
+	t.Helper()
+	line := append(append([]string(nil), wrapper...), Binary(t))
+	line = append(line, args...)
+	cmd := exec.Command(line[0], line[1:]...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// Mounted is a mount made by Mount.
+type Mounted struct {
+	Dir     string
+	wrapper []string
+}
+
+// Options says how Mount mounts.
+type Options struct {
+	// Words is for -o.
+	Words string
+	// Wrapper is a command that runs rdmafs, such as setpriv with its options.
+	Wrapper []string
+	// Dir is the mount point; a temporary one when empty.
+	Dir string
+}
+
+// Mount mounts source and unmounts it when the test ends.
+func Mount(t testing.TB, source string, o Options) *Mounted {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	m := &Mounted{o.Dir, o.Wrapper}
+	args := []string{"mount", source, o.Dir}
+	if o.Words != "" {
+		args = append(args, "-o", o.Words)
+	}
+	r := Command(t, o.Wrapper, args...)
+	if r.Code != 0 {
+		t.Fatalf("rdmafs %s: exit code %d: %s", strings.Join(args, " "), r.Code, r.Stderr)
+	}
+	t.Cleanup(func() {
+		if _, mounted, err := fs.FindMount(o.Dir); err == nil && mounted {
+			m.Umount(t)
+		}
+		if _, mounted, _ := fs.FindMount(o.Dir); mounted {
+			// The test has failed already; leave nothing behind all the same.
+			Command(t, m.wrapper, "umount", "-f", o.Dir)
+		}
+	})
+	return m
+}
+
+// Umount unmounts and fails the test if that fails.
+func (m *Mounted) Umount(t testing.TB) {
+	t.Helper()
+	if r := Command(t, m.wrapper, "umount", m.Dir); r.Code != 0 {
+		t.Errorf("umount: exit code %d: %s", r.Code, r.Stderr)
+	}
+}
+
+// Stats is the mount's transport counters.
+func (m *Mounted) Stats(t testing.TB) transport.Stats {
+	t.Helper()
+	r := Command(t, m.wrapper, "stats", "--json", m.Dir)
+	var report struct{ Calls transport.Stats }
+	if r.Code != 0 {
+		t.Fatalf("stats: exit code %d: %s", r.Code, r.Stderr)
+	}
+	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil {
+		t.Fatalf("stats: %v in %q", err, r.Stdout)
+	}
+	return report.Calls
+}

@@ -1,0 +1,87 @@
+package mount
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma"
+	"github.com/rdmafs/rdmafs/verbs/iwarp"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	RemoveBinary()
+	os.Exit(code)
+}
+
+type serverOptions struct {
+	lossy  bool
+	faults *nfsd.Faults
+	// mode of the exported directory; 0o755 when 0.
+	mode os.FileMode
+}
+
+// server is an embedded server for one test.
+type server struct {
+	*nfsd.Server
+	export    string
+	tcp, rdma netip.AddrPort
+}
+
+func startServer(t *testing.T, o serverOptions) *server {
+	t.Helper()
+	s := &server{export: t.TempDir()}
+	if o.mode == 0 {
+		o.mode = 0o755
+	}
+	if err := os.Chmod(s.export, o.mode); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	s.Server, err = nfsd.New(nfsd.Config{
+		Exports: []nfsd.Export{{Dir: s.export, Squash: nfsd.SquashNone, Async: true, Lossy: o.lossy}},
+		Faults:  o.faults,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := iwarp.Open(iwarp.Config{})
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("server: %v", err)
+		}
+		if err := dev.Close(); err != nil {
+			t.Errorf("server's device: %v", err)
+		}
+	})
+	if s.tcp, err = s.ListenTCP("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	if s.rdma, err = s.ListenRDMA(dev, "127.0.0.1:0", rpcrdma.ServerConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// words are the mount options that reach the server.
+func (s *server) words(proto, more string) string {
+	port := s.tcp.Port()
+	if proto == "rdma" {
+		port = s.rdma.Port()
+	}
+	w := fmt.Sprintf("proto=%s,port=%d,mountport=%d", proto, port, s.tcp.Port())
+	if more != "" {
+		w += "," + more
+	}
+	return w
+}
+
+func (s *server) source() string { return "127.0.0.1:" + s.export }
+
+func (s *server) mount(t *testing.T, proto, more string) *Mounted {
+	t.Helper()
+	return Mount(t, s.source(), Options{Words: s.words(proto, more)})
+}

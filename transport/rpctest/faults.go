@@ -1,0 +1,180 @@
+package rpctest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// mixed makes one call of each shape out of a turn, in its own window.
+func mixed(ctx context.Context, c transport.Caller, w window, turn uint32) error {
+	n := int(turn*7919) % 9000
+	switch turn % 5 {
+	case 0:
+		return put(ctx, c, w, n, 2, turn)
+	case 1:
+		return get(ctx, c, w, n, n, 2, turn)
+	case 2:
+		return echo(ctx, c, n, turn)
+	case 3:
+		return long(ctx, c, n, 10_000, turn)
+	default:
+		return null(ctx, c)
+	}
+}
+
+// split cuts the arena into n windows.
+func (e *env) split(n int) []window {
+	size := 4 * windowSize / n
+	all := make([]window, n)
+	for i := range all {
+		all[i] = window{e.wins[0].a, i * size, size}
+	}
+	return all
+}
+
+// crowd runs f in n goroutines and joins them.
+func crowd(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { f(i) })
+	}
+	wg.Wait()
+}
+
+func testConcurrent(e *env) {
+	const callers, calls = 64, 10
+	wins := e.split(callers)
+	crowd(callers, func(i int) {
+		for k := range calls {
+			e.check(mixed(e.Context(), e.c, wins[i], uint32(i*calls+k)), "caller %d, call %d", i, k)
+		}
+	})
+	if s := e.c.Stats(); s.Calls != callers*calls || s.Replies != callers*calls || s.BadReplies+s.BadXIDs != 0 {
+		e.Errorf("%+v", s)
+	}
+}
+
+// testCancelled gives a call up while the server holds its reply. When Call
+// has returned, its memory must stay as it is.
+func testCancelled(e *env) {
+	ctx, cancel := context.WithCancel(e.Context())
+	defer cancel()
+	sizes := []int{100, 4 << 10, 64 << 10, 128 << 10}
+	wins := e.split(8)
+	vecs := make([]transport.Payload, len(sizes))
+	var running sync.WaitGroup
+	for i, n := range sizes {
+		vecs[i] = wins[i].vec(n, 2)
+		running.Go(func() {
+			err := e.c.Call(ctx, getCall(procHold, vecs[i], n, uint32(n)))
+			var te *transport.Error
+			if !errors.Is(err, context.Canceled) || !errors.As(err, &te) || te.Fate != transport.Unknown {
+				e.Errorf("cancelled with %d bytes to come: %v", n, err)
+			}
+		})
+	}
+	for range sizes {
+		<-e.p.arrived
+	}
+	cancel()
+	running.Wait()
+	for _, w := range wins {
+		w.poison()
+	}
+	close(e.p.release)
+	// The replies come now, among those to other calls.
+	for k := range uint32(20) {
+		e.check(mixed(e.Context(), e.c, wins[7], k), "afterwards")
+	}
+	for i, w := range wins[:len(sizes)] {
+		e.check(w.intact(vecs[i], 0), "after a cancelled call with %d bytes to come", sizes[i])
+	}
+}
+
+func testCancelledBeforehand(e *env) {
+	e.check(null(e.Context(), e.c), "null")
+	ctx, cancel := context.WithCancel(e.Context())
+	cancel()
+	err := get(ctx, e.c, e.wins[0], 100, 100, 1, 1)
+	var te *transport.Error
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &te) || te.Fate != transport.NotSent {
+		e.Errorf("a call that was cancelled beforehand: %v", err)
+	}
+	e.check(null(e.Context(), e.c), "null, afterwards")
+	if n := e.p.count(); n != 2 {
+		e.Errorf("%d calls served, want 2", n)
+	}
+}
+
+// testCutIsResent cuts the connection while the server holds a call, twice: it
+// must come again under the same XID, and be answered once let go.
+func testCutIsResent(e *env) {
+	const n = 10_000
+	v := e.wins[0].vec(n, 1)
+	done := make(chan error, 1)
+	go func() { done <- e.c.Call(e.Context(), getCall(procHold, v, n, 77)) }()
+	first := <-e.p.arrived
+	for range 2 {
+		e.cut()
+		if again := <-e.p.arrived; again != first {
+			e.Errorf("sent again under XID %#x, first under %#x", again, first)
+		}
+	}
+	close(e.p.release)
+	e.check(<-done, "the call whose connection was cut")
+	e.check(gotten(e.wins[0], v, n, 77), "its payload")
+	e.check(null(e.Context(), e.c), "null, afterwards")
+	if s := e.c.Stats(); s.Resends < 2 || s.Connects < 3 {
+		e.Errorf("%+v", s)
+	}
+}
+
+// testCutUnderLoad cuts while calls of all shapes are under way; none may fail.
+func testCutUnderLoad(e *env) {
+	const callers, calls, cuts = 16, 40, 4
+	wins := e.split(callers)
+	var made atomic.Int64
+	crowd(callers, func(i int) {
+		for k := range calls {
+			e.check(mixed(e.Context(), e.c, wins[i], uint32(i*calls+k)), "caller %d, call %d", i, k)
+			if made.Add(1)%(callers*calls/(cuts+1)) == 0 {
+				e.cut()
+			}
+		}
+	})
+	if s := e.c.Stats(); s.Connects < cuts {
+		e.Errorf("%+v", s)
+	}
+}
+
+// testClose closes the Caller under calls that the server holds.
+func testClose(e *env) {
+	const callers = 4
+	wins := e.split(callers)
+	var running sync.WaitGroup
+	for i := range callers {
+		running.Go(func() {
+			v := wins[i].vec(5000, 1)
+			err := e.c.Call(e.Context(), getCall(procHold, v, 5000, 1))
+			var te *transport.Error
+			if !errors.As(err, &te) || te.Fate != transport.Unknown || !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("closed under a call: %v", err)
+			}
+		})
+	}
+	for range callers {
+		<-e.p.arrived
+	}
+	e.check(e.c.Close(), "Close")
+	running.Wait()
+	close(e.p.release)
+	err := null(e.Context(), e.c)
+	var te *transport.Error
+	if !errors.As(err, &te) || te.Fate != transport.NotSent || !errors.Is(err, transport.ErrClosed) {
+		e.Errorf("a call on the closed Caller: %v", err)
+	}
+}

@@ -1,0 +1,122 @@
+package tcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// TestCancelledInMidWrite cancels a call whose payload the socket has taken
+// only in part, changes the payload, and finds that the server reads what the
+// call was made with, and that the stream goes on.
+func TestCancelledInMidWrite(t *testing.T) {
+	const size = 16 << 20
+	proceed := make(chan struct{})
+	records := make(chan []byte, 8)
+	addr := scripted(t, func(conn net.Conn) {
+		defer close(records)
+		var first [4]byte
+		if _, err := io.ReadFull(conn, first[:]); err != nil {
+			return
+		}
+		<-proceed
+		b := make([]byte, binary.BigEndian.Uint32(first[:])&^lastFragment)
+		for {
+			if _, err := io.ReadFull(conn, b); err != nil {
+				return
+			}
+			records <- b
+			_, _ = conn.Write(record(answer(binary.BigEndian.Uint32(b), 3)))
+			if _, err := io.ReadFull(conn, first[:]); err != nil {
+				return
+			}
+			b = make([]byte, binary.BigEndian.Uint32(first[:])&^lastFragment)
+		}
+	})
+	d, l := dial(t, addr, Config{MaxRecord: 64 << 20})
+	a := arena(t, size)
+	want := bytes.Repeat([]byte("payload."), size/8)
+	copy(a.Bytes(), want)
+	bulk := func() *transport.Call {
+		c := nullCall()
+		c.Send = []mem.Vec{{a.Seg(0, size/2), a.Seg(size/2, size/2)}}
+		c.Args = func(w *xdr.Writer) { w.Payload(0); w.Uint32(77) }
+		return c
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	leader := make(chan error, 1)
+	go func() { leader <- l.Exchange(ctx, 1, bulk()) }()
+	blocked(t, l.(*link), 1)
+	// A second call queues behind it, and is cancelled there.
+	queued := make(chan error, 1)
+	ctx2, cancel2 := context.WithCancel(t.Context())
+	go func() { queued <- l.Exchange(ctx2, 2, bulk()) }()
+	blocked(t, l.(*link), 2)
+	cancel2()
+	var e *transport.Error
+	if err := <-queued; !errors.Is(err, context.Canceled) || !errors.As(err, &e) || e.Fate != transport.NotSent {
+		t.Errorf("cancelled in the queue: %v", err)
+	}
+	third := make(chan error, 1)
+	go func() { third <- l.Exchange(t.Context(), 3, wantWord(3)) }()
+	blocked(t, l.(*link), 2)
+	cancel()
+	if err := <-leader; !errors.Is(err, context.Canceled) || !errors.As(err, &e) || e.Fate != transport.Unknown {
+		t.Errorf("cancelled in mid-write: %v", err)
+	}
+	clear(a.Bytes())
+	close(proceed)
+	if err := <-third; err != nil {
+		t.Errorf("the call behind: %v", err)
+	}
+	if err := l.Exchange(t.Context(), 4, wantWord(3)); err != nil {
+		t.Errorf("the call after: %v", err)
+	}
+	_ = l.Close()
+	got := <-records
+	head := oncrpc.CallHeaderLen(bulk(), "")
+	if binary.BigEndian.Uint32(got) != 1 || !bytes.Equal(got[head+4:head+4+size], want) || !bytes.Equal(got[head+4+size:], words(77)) {
+		t.Error("the cancelled call's record was changed")
+	}
+	for _, xid := range []uint32{3, 4} {
+		if got := <-records; binary.BigEndian.Uint32(got) != xid {
+			t.Errorf("then came XID %d, want %d", binary.BigEndian.Uint32(got), xid)
+		}
+	}
+	if s := d.Stats(); s.BadXIDs != 1 || s.Replies != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// blocked waits until n packets are being written or queued.
+func blocked(t *testing.T, l *link, n int) {
+	t.Helper()
+	for {
+		l.out.mu.Lock()
+		have := len(l.out.queue)
+		for _, s := range l.out.batch {
+			if s.p != nil {
+				have++
+			}
+		}
+		l.out.mu.Unlock()
+		if have == n {
+			return
+		}
+		select {
+		case <-l.done:
+			t.Fatal(l.Err())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}

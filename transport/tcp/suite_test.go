@@ -1,0 +1,72 @@
+package tcp_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/reconnect"
+	"github.com/rdmafs/rdmafs/transport/rpctest"
+	"github.com/rdmafs/rdmafs/transport/tcp"
+)
+
+// cutter is a listener that can sever the connections it has accepted.
+type cutter struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []*net.TCPConn
+}
+
+func (c *cutter) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.mu.Lock()
+		c.conns = append(c.conns, conn.(*net.TCPConn))
+		c.mu.Unlock()
+	}
+	return conn, err
+}
+
+func (c *cutter) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		_ = conn.SetLinger(0) // a reset, what is on its way is lost; closed ones refuse
+		_ = conn.Close()
+	}
+	c.conns = nil
+}
+
+func callerOver(nconnect int) rpctest.NewCaller {
+	return func(t *testing.T, h transport.Handler) (transport.Caller, func()) {
+		const payload = 1<<20 + 4096
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &cutter{Listener: ln}
+		ctx, stop := context.WithCancel(context.Background())
+		served := make(chan error, 1)
+		go func() { served <- tcp.Serve(ctx, c, h, tcp.ServerConfig{MaxPayload: payload, Concurrent: 128}) }()
+		d, err := tcp.NewDialer(tcp.Config{Addr: ln.Addr().(*net.TCPAddr).AddrPort(), MachineName: "suite", MaxPayload: payload})
+		if err != nil {
+			t.Fatal(err)
+		}
+		caller := reconnect.New(d, reconnect.Config{Server: "suite", Timeo: time.Hour, NConnect: nconnect})
+		t.Cleanup(func() {
+			_ = caller.Close() // the second time in a test that closes it itself
+			stop()
+			if err := <-served; err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+		})
+		return caller, c.cut
+	}
+}
+
+func TestSuite(t *testing.T) { rpctest.Run(t, callerOver(1)) }
+
+func TestSuiteOverSeveralLinks(t *testing.T) { rpctest.Run(t, callerOver(4)) }

@@ -1,0 +1,53 @@
+package verbstest
+
+import "testing"
+
+// Run runs the suite. Each test opens its own pair of devices.
+func Run(t *testing.T, newPair NewPair) {
+	for _, x := range []struct {
+		name string
+		test func(*rig)
+	}{
+		{"PrivateData", testPrivateData},
+		{"Reject", testReject},
+		{"RefusedPort", testRefusedPort},
+		{"DialContext", testDialContext},
+		{"AcceptContext", testAcceptContext},
+		{"ListenerClose", testListenerClose},
+		{"PrepareError", testPrepareError},
+		{"BadOptions", testBadOptions},
+		{"LocalAddr", testLocalAddr},
+		{"Close", testClose},
+		{"PeerCloses", testPeerCloses},
+
+		{"OrderedSends", testOrderedSends},
+		{"SendShapes", testSendShapes},
+		{"SendCompletions", testSendCompletions},
+		{"CompletionWakesWait", testCompletionWakesWait},
+		{"WaitContext", testWaitContext},
+		{"QueueFull", testQueueFull},
+		{"UsageErrors", testUsageErrors},
+		{"MissingReceive", testMissingReceive},
+		{"SmallReceive", testSmallReceive},
+		{"ConcurrentPosters", testConcurrentPosters},
+
+		{"WriteThenSend", testWriteThenSend},
+		{"WriteShapes", testWriteShapes},
+		{"Read", testRead},
+		{"ManyReads", testManyReads},
+		{"ReadThenSend", testReadThenSend},
+
+		{"WindowBounds", testWindowBounds},
+		{"WindowRights", testWindowRights},
+		{"WindowStates", testWindowStates},
+		{"WindowKeys", testWindowKeys},
+		{"RemoteInvalidate", testRemoteInvalidate},
+		{"InvalidateUnderWrites", testInvalidateUnderWrites},
+
+		{"StreamBothWays", testStreamBothWays},
+		{"ReadBothWays", testReadBothWays},
+		{"CloseUnderTraffic", testCloseUnderTraffic},
+	} {
+		t.Run(x.name, func(t *testing.T) { x.test(newRig(t, newPair)) })
+	}
+}
