@@ -71,6 +71,41 @@ func TestCloseToOpen(t *testing.T) {
 	}
 }
 
+// An open whose attributes crossed with a write of ours must still see what
+// someone else did, and only that.
+func TestOpenCrossingOwnWrite(t *testing.T) {
+	for _, theirs := range []bool{false, true} {
+		srv := newFake(t)
+		c := newCache(t, srv, testConfig())
+		f := create(t, c, "a")
+		write(t, f, []byte("first"), 0)
+		check(t, f.Flush(ctx))
+		g, _, err := c.Open(ctx, alice, f.i, rw)
+		check(t, err)
+		g.Release()
+		if theirs {
+			srv.foreign("a", []byte("theirs"))
+		}
+		var once sync.Once
+		srv.hook = func(op string, done bool) error {
+			if done && (op == "GETATTR" || op == "ACCESS") {
+				once.Do(func() {
+					write(t, f, []byte("x"), 0)
+					check(t, f.Fsync(ctx))
+				})
+			}
+			return nil
+		}
+		g, keep, err := c.Open(ctx, alice, f.i, rw)
+		check(t, err)
+		if keep == theirs {
+			t.Errorf("changed elsewhere %v, but pages kept %v", theirs, keep)
+		}
+		g.Release()
+		f.Release()
+	}
+}
+
 func TestOwnWritesWithoutPreAttributesKeepPages(t *testing.T) {
 	srv := newFake(t)
 	srv.noPre = true
