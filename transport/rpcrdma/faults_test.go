@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -95,6 +96,20 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
+// cancelledWhen returns a context that ends once cond is true.
+func cancelledWhen(t *testing.T, cond func() bool) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for end := within(t, patience); end.Err() == nil && !cond(); {
+			runtime.Gosched()
+		}
+		cancel()
+	})
+	t.Cleanup(watcher.Wait)
+	return ctx
+}
+
 // TestLostSend has a Send vanish: the call is given up, the others go on.
 func TestLostSend(t *testing.T) {
 	var f verbstest.Faults
@@ -105,9 +120,11 @@ func TestLostSend(t *testing.T) {
 	}
 	for i := range r.shapes(0) {
 		f.SwallowSend(1)
-		short, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-		wantFate(t, r.do(short, r.shapes(0)[i]), transport.Unknown, context.DeadlineExceeded)
-		cancel()
+		gone := cancelledWhen(t, func() bool {
+			_, _, swallowed := f.Counts()
+			return swallowed == i+1
+		})
+		wantFate(t, r.do(gone, r.shapes(0)[i]), transport.Unknown, context.Canceled)
 		for _, c := range r.shapes(1) {
 			if err := r.do(ctx, c); err != nil {
 				t.Fatal(err)
@@ -129,9 +146,8 @@ func TestInvalidationThatNeverCompletes(t *testing.T) {
 	}
 	release := f.HoldCompletions()
 	defer release()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	wantFate(t, r.do(ctx, r.shapes(0)[3]), transport.Unknown, context.DeadlineExceeded)
+	gone := cancelledWhen(t, func() bool { return r.d.stats.calls.Load() == 2 })
+	wantFate(t, r.do(gone, r.shapes(0)[3]), transport.Unknown, context.Canceled)
 	<-r.Done()
 	if !errors.Is(r.Err(), errStalled) {
 		t.Errorf("the link ended with %v", r.Err())

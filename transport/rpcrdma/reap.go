@@ -32,9 +32,6 @@ func (l *link) runReaper() {
 		}
 		if err != nil {
 			l.fail(err)
-			if !errors.Is(err, verbs.ErrClosed) {
-				l.d.cfg.Logf("connection to %s lost: %v", l.d.cfg.Addr, err)
-			}
 			// Close may be under way in fail elsewhere; here it returns when
 			// no memory is touched any more.
 			_ = l.conn.Close()
