@@ -1,0 +1,209 @@
+package rpcrdma
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// TestHangUp closes the connection at each step of calls of each kind.
+func TestHangUp(t *testing.T) {
+	for _, step := range []string{"at once", "after the call", "after the data", "after the reply"} {
+		for _, kind := range []string{"inline", "read", "write", "list"} {
+			t.Run(kind+" "+step, func(t *testing.T) {
+				addr := startPeer(t, peerSizes(1024), func(p *peer) error {
+					defer p.conn.Close()
+					if step == "at once" {
+						return nil
+					}
+					q, err := p.call()
+					if err != nil || step == "after the call" {
+						return err
+					}
+					switch kind {
+					case "read":
+						_, err = p.write(q.Lists.Write[0], make([]byte, 100))
+					case "write":
+						_, err = p.readAll(q.Lists.Read)
+					case "list":
+						_, err = p.write(q.Lists.Reply, rpcAccepted(q.XID, 0))
+					}
+					if err != nil || step == "after the data" {
+						return err
+					}
+					if err := p.send(q.inline(0)); err != nil {
+						return err
+					}
+					_, err = p.wait(verbs.OpRecv) // the next call tells that the reply has come
+					return err
+				})
+				r := dialPeer(t, addr, nil)
+				n := 0
+				call := map[string]*transport.Call{
+					"inline": pingCall(nil), "list": pingCall(nil),
+					"read":  readCall(mem.Vec{r.arena.Seg(0, 65536)}, &n),
+					"write": writeCall(mem.Vec{r.arena.Seg(0, 65536)}),
+				}[kind]
+				if kind == "list" {
+					call.ReplyMax = 65536
+				}
+				err := r.do(within(t, patience), call)
+				if step == "after the reply" {
+					if err != nil {
+						t.Fatal(err)
+					}
+					err = r.do(within(t, patience), call)
+				}
+				var te *transport.Error
+				var ce *verbs.ConnError
+				if !errors.As(err, &te) || te.Fate == transport.Answered || !errors.As(err, &ce) {
+					t.Fatalf("got %v", err)
+				}
+				<-r.Done()
+				wantFate(t, r.do(within(t, patience), call), transport.NotSent, nil)
+			})
+		}
+	}
+}
+
+// TestCloseUnderWay closes the link under calls that wait for a reply, for a
+// credit and for a long buffer.
+func TestCloseUnderWay(t *testing.T) {
+	sent := make(chan struct{}, 64)
+	addr := startPeer(t, peerSizes(1024), func(p *peer) error {
+		q, err := p.call()
+		if err != nil {
+			return err
+		}
+		if err := p.send(append(q.header(Msg, 4, Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
+			return err
+		}
+		for {
+			if _, err := p.call(); err != nil {
+				return err
+			}
+			sent <- struct{}{}
+		}
+	})
+	r := dialPeer(t, addr, func(c *DialerConfig) { c.LongBytes = 3 * 8192 })
+	wantAlive(t, r)
+	var calls sync.WaitGroup
+	for i := range 20 {
+		calls.Go(func() {
+			c := pingCall(nil)
+			c.ReplyMax = 7000
+			err := r.Exchange(context.Background(), uint32(i), c)
+			var te *transport.Error
+			if !errors.As(err, &te) || te.Fate == transport.Answered || !errors.Is(err, transport.ErrClosed) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	for range 3 { // the fourth credit's call waits for a long buffer
+		<-sent
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	calls.Wait()
+}
+
+// TestStalledPeer has a peer that takes nothing off the wire: calls end soon
+// after their context, and the link with them.
+func TestStalledPeer(t *testing.T) {
+	addr := startPeer(t, peerSizes(65536), func(p *peer) error {
+		q, err := p.call()
+		if err != nil {
+			return err
+		}
+		return p.send(append(q.header(Msg, 1000, Lists{}), rpcAccepted(q.XID, 5)...))
+	})
+	r := dialPeer(t, addr, func(c *DialerConfig) {
+		c.Credits, c.InlineSend, c.InlineRecv, c.StallLimit = 512, 65536, 65536, 50*time.Millisecond
+	})
+	wantAlive(t, r)
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	var calls sync.WaitGroup
+	for i := range 512 {
+		calls.Go(func() {
+			err := r.Exchange(ctx, uint32(i), writeCall(mem.Vec{r.arena.Seg(0, 60000)}))
+			var te *transport.Error
+			if !errors.As(err, &te) || te.Fate == transport.Answered {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	calls.Wait()
+	select {
+	case <-r.Done():
+	case <-time.After(patience):
+		t.Error("the link goes on")
+	}
+}
+
+// shortQueues is a device that claims to have short queues.
+type shortQueues struct {
+	verbs.Device
+	depth int
+}
+
+func (d shortQueues) Caps() verbs.Caps {
+	c := d.Device.Caps()
+	c.MaxQueue = d.depth
+	return c
+}
+
+// TestSendQueueFull has the peer take nothing off the wire until a caller found
+// the send queue full; all calls must be made when it goes on.
+func TestSendQueueFull(t *testing.T) {
+	full := make(chan struct{})
+	addr := startPeer(t, peerSizes(65536), func(p *peer) error {
+		q, err := p.call()
+		if err != nil {
+			return err
+		}
+		if err := p.send(append(q.header(Msg, 1000, Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
+			return err
+		}
+		<-full
+		for {
+			q, err := p.call()
+			if err != nil {
+				return err
+			}
+			back := withLength(q.Lists.Reply, 0, 0)
+			if err := p.send(append(q.header(Msg, 1000, Lists{Reply: back}), rpcAccepted(q.XID, 5)...)); err != nil {
+				return err
+			}
+		}
+	})
+	r := dialPeer(t, addr, func(c *DialerConfig) {
+		c.Device = shortQueues{c.Device, 256}
+		c.Credits, c.InlineSend, c.InlineRecv, c.StallLimit = 512, 65536, 1024, patience
+		c.LongBytes = 64 << 20
+	})
+	pingIt := func() error { return r.do(within(t, patience), pingCall(nil)) }
+	if err := pingIt(); err != nil {
+		t.Fatal(err)
+	}
+	var calls sync.WaitGroup
+	for i := range 248 {
+		calls.Go(func() {
+			c := writeCall(mem.Vec{r.arena.Seg(0, 60000)})
+			c.ReplyMax = 4096
+			if err := r.Exchange(within(t, patience), uint32(i), c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	untilTrue(t, &r.mu, func() bool { return r.room != nil })
+	close(full)
+	calls.Wait()
+}
