@@ -98,16 +98,16 @@ func (s *Server) fill(q *transport.Request, f file, l *listing, st *vfs.Stat, co
 	res.Verifier = cookieVerf
 	left, dirLeft := count-listHead, dirCount
 	full := false
+	var cst vfs.Stat
 	cr := f.e.cred(&q.Cred)
-	eof, err := f.e.tree.ReadDir(&cr, f.n, st, cookie, func(d *vfs.Dirent) bool {
+	eof, err := f.e.tree.ReadDir(&cr, f.n, st, cookie, res.Plus, func(d *vfs.Dirent) bool {
 		e := wire.Entry{FileID: d.Ino, Name: d.Name, Cookie: d.Cookie}
 		if e.Size(false) > left || len(res.Entries) > 0 && e.DirSize() > dirLeft {
 			full = true
 			return false
 		}
 		if res.Plus {
-			var cst vfs.Stat
-			if h, err := f.e.tree.Child(&cr, f.n, d, &cst); err == nil {
+			if h, err := f.e.tree.Child(f.n, d, &cst); err == nil {
 				e.Handle = wire.PostHandle{Set: true, Handle: nfsclient.Handle(h)}
 				f.e.post(&e.Attr, &cst)
 			}

@@ -10,7 +10,8 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// link is one connection to a responder; it implements transport.Link. mu is held for moments, never while work is posted or waited for.
+// link is one connection to a responder; it implements transport.Link. mu is
+// held for moments, never while work is posted or waited for.
 type link struct {
 	d       *dialer
 	conn    verbs.Conn

@@ -63,7 +63,7 @@ func testConcurrent(e *env) {
 func testCancelled(e *env) {
 	ctx, cancel := context.WithCancel(e.Context())
 	defer cancel()
-	sizes := []int{100, 4 << 10, 64 << 10}
+	sizes := []int{100, 4 << 10, 64 << 10, 128 << 10}
 	wins := e.split(8)
 	vecs := make([]transport.Payload, len(sizes))
 	var running sync.WaitGroup

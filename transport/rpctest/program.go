@@ -21,11 +21,11 @@ const (
 	procNull = iota
 	procEcho // opaque → opaque, neither a payload
 	procPut  // word, payload, word → sum of words, length, checksum
-	procGet  // length, seed → word, payload, word
+	procGet  // length, seed → word, payload, word if the seed is odd
 	procSwap // word, payload → payload, inverted, and the word
 	procLong // length, seed → opaque, no payload
 	procFail // accept_stat → that
-	procHold // length, seed → payload, when released
+	procHold // as procGet, when released
 	procCred // → the credentials
 	numProcs
 )
@@ -102,7 +102,9 @@ func (p *program) Serve(ctx context.Context, q *transport.Request) transport.Acc
 		fill(s.Bytes(), seed)
 		w.Uint32(seed)
 		w.Payload(q.AddPayload(mem.Vec{s}))
-		w.Uint32(^seed)
+		if seed&1 != 0 {
+			w.Uint32(^seed)
+		}
 	case procSwap:
 		word := a.Uint32()
 		d := a.Data(maxData)

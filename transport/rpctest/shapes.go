@@ -71,7 +71,9 @@ func testPut(e *env) {
 func testGet(e *env) {
 	for _, n := range sizes(e.c.Limits().MaxRecv) {
 		for _, parts := range []int{1, 3} {
-			e.check(get(e.Context(), e.c, e.wins[0], n, n, parts, uint32(n)), "%d bytes in %d segments", n, parts)
+			for _, seed := range []uint32{2, 3} { // the payload last, and not
+				e.check(get(e.Context(), e.c, e.wins[0], n, n, parts, seed), "%d bytes in %d segments, seed %d", n, parts, seed)
+			}
 		}
 	}
 }

@@ -14,7 +14,9 @@
 // Receiving. A client's link has one reader, a server's connection one reader
 // and workers up to a bound, made as they are needed. A record is never longer
 // than its bound, which for a reply follows from the call; more is skipped,
-// and what exceeds the configured maximum ends the connection.
+// and what exceeds the configured maximum ends the connection. Of a long reply
+// that ends with its payload, as READ's does, the data goes from the socket to
+// where it belongs; a call cancelled meanwhile stops that at once.
 //
 // Goroutines: runReader of each link, joined by Close; runFlush of an outbox,
 // joined by its close; runConn and runWorker of a server, joined by Serve.

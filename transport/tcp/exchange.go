@@ -8,6 +8,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
 	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
 // keepHead is the longest encoding buffer that an idle exchange keeps.
@@ -18,12 +19,20 @@ type exchange struct {
 	packet
 	w     xdr.Writer
 	r     xdr.Reader
+	recv  []mem.Vec     // the call's Recv, for the reader while filling
+	room  int           // length of recv[0] where it is the only one, or 0
 	limit int           // bound of the reply
-	ready chan struct{} // holds a token when rec or err is set
+	ready chan struct{} // holds a token when rec or err is set, or abandoned is heeded
 
 	// Guarded by link.mu.
 	rec *buffer // the reply, for the caller to put
 	err error   // what was wrong with the reply
+	// at is where in the reply placed[0] bytes stood that the reader has put
+	// into recv[0]; rec ends there. 0: all is in rec.
+	at     int
+	placed [1]int
+	// filling: the reader is reading into recv[0]. abandoned: it must stop.
+	filling, abandoned bool
 }
 
 var exchanges = sync.Pool{New: func() any { return &exchange{ready: make(chan struct{}, 1)} }}
@@ -41,6 +50,10 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 		return &transport.Error{Fate: transport.NotSent, Err: fmt.Errorf("call of %d bytes exceeds the bound of %d", n, l.d.cfg.MaxRecord)}
 	}
 	x.pack(&x.w, c.Send)
+	x.recv, x.room = c.Recv, 0
+	if len(c.Recv) == 1 {
+		x.room = c.Recv[0].Len()
+	}
 	x.limit = replyLimit(c, l.d.cfg.MaxRecord)
 	if err := l.add(xid, x); err != nil {
 		x.recycle()
@@ -59,9 +72,7 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 	case err != nil:
 		err = &transport.Error{Fate: transport.Answered, Err: err}
 	case rec != nil:
-		x.r.Reset(rec.b, c.Recv, nil)
-		err = oncrpc.DecodeReply(&x.r, xid, c)
-		rec.put()
+		err = x.decode(rec, xid, c)
 		if err == nil && ctx.Err() == nil {
 			x.recycle()
 		}
@@ -105,13 +116,19 @@ func (l *link) add(xid uint32, x *exchange) error {
 	return nil
 }
 
-// take ends the wait for a reply and returns what has come. The caller must
-// put rec.
+// take ends the wait for a reply and returns what has come, once nothing is
+// read into the call's payloads any more. The caller must put rec.
 func (l *link) take(xid uint32, x *exchange) (rec *buffer, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pending[xid] == x {
 		delete(l.pending, xid)
+	}
+	if x.filling {
+		l.stopFilling(x)
+		l.mu.Unlock()
+		<-x.ready
+		l.mu.Lock()
 	}
 	return x.rec, x.err
 }
@@ -137,7 +154,7 @@ func (x *exchange) recycle() {
 		x.w.Reset(x.w.Bytes(), nil)
 	}
 	x.r.Reset(nil, nil, nil)
-	x.rec, x.err = nil, nil
+	x.rec, x.err, x.recv, x.at = nil, nil, nil, 0
 	clear(x.bufs)
 	select {
 	case <-x.ready:

@@ -50,9 +50,16 @@ func (l *link) readReply(in *records) error {
 		return l.skip(in, len(head))
 	}
 	// x stays valid though its caller may leave: then it is not reused.
+	var err error
 	rec := getBuffer(len(head))
 	copy(rec.b, head[:])
-	rec, err := in.rest(rec, x.limit)
+	if in.last && in.left >= directMin && in.left+len(head) <= x.limit && x.room > 0 {
+		var done bool
+		if rec, done, err = l.readDirect(in, xid, x, rec); done || err != nil {
+			return err
+		}
+	}
+	rec, err = in.rest(rec, x.limit)
 	switch err {
 	case nil:
 		l.d.stats.replies.Add(1)

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
-// Conn implements verbs.Conn.
-type Conn struct {
+// conn implements verbs.Conn.
+type conn struct {
 	dev    *device
 	sock   *net.TCPConn
 	raw    syscall.RawConn
@@ -53,12 +53,12 @@ type Conn struct {
 
 // newConn makes the queue pair of a connection that is being set up. It
 // takes sock, and holds the device until Close.
-func (d *device) newConn(sock *net.TCPConn, o *verbs.ConnOptions) (*Conn, error) {
+func (d *device) newConn(sock *net.TCPConn, o *verbs.ConnOptions) (*conn, error) {
 	raw, err := tune(sock)
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{
+	c := &conn{
 		dev:     d,
 		sock:    sock,
 		raw:     raw,
@@ -101,7 +101,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 }
 
 // start lets the connection run. initiator may send at once.
-func (c *Conn) start(initiator bool) {
+func (c *conn) start(initiator bool) {
 	c.stopped = make(chan struct{})
 	c.tx.mu.Lock()
 	c.tx.open = initiator
@@ -112,13 +112,13 @@ func (c *Conn) start(initiator bool) {
 	}
 }
 
-func (c *Conn) LocalAddr() netip.AddrPort  { return c.local }
-func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
-func (c *Conn) PrivateData() []byte        { return c.private }
-func (c *Conn) ReadsOut() int              { return c.readsOut }
+func (c *conn) LocalAddr() netip.AddrPort  { return c.local }
+func (c *conn) RemoteAddr() netip.AddrPort { return c.remote }
+func (c *conn) PrivateData() []byte        { return c.private }
+func (c *conn) ReadsOut() int              { return c.readsOut }
 
 // ended is the reason for the connection's end, nil while it lives.
-func (c *Conn) ended() error {
+func (c *conn) ended() error {
 	if !c.dead.Load() {
 		return nil
 	}
@@ -130,13 +130,13 @@ func (c *Conn) ended() error {
 	return c.end.err
 }
 
-func (c *Conn) lost(op string, err error) error {
+func (c *conn) lost(op string, err error) error {
 	return &verbs.ConnError{Op: op, Remote: c.remote, Err: err}
 }
 
 // fail ends the connection with err, unless it has ended already. It only
 // marks and wakes: settle waits.
-func (c *Conn) fail(err error) {
+func (c *conn) fail(err error) {
 	c.end.mu.Lock()
 	if c.end.err == nil {
 		c.end.err = err
@@ -149,7 +149,7 @@ func (c *Conn) fail(err error) {
 
 // settle returns when the send side of a dead connection touches no memory
 // any more. The holder of the wire must not call it.
-func (c *Conn) settle() {
+func (c *conn) settle() {
 	c.tx.mu.Lock()
 	for c.tx.busy {
 		c.tx.idle.Wait()
@@ -161,7 +161,7 @@ func (c *Conn) settle() {
 // to the peer if the wire is at the start of an FPDU, and in any case the stream
 // ends, so that the peer knows before Close. The holder of the wire must not
 // call it.
-func (c *Conn) abort(op string, err error) {
+func (c *conn) abort(op string, err error) {
 	c.fail(c.lost(op, err))
 	c.settle()
 	var b []byte
@@ -178,7 +178,7 @@ func (c *Conn) abort(op string, err error) {
 }
 
 // Close implements verbs.Conn.
-func (c *Conn) Close() error {
+func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.end.mu.Lock()
 		c.end.closed = true
@@ -207,7 +207,7 @@ func (c *Conn) Close() error {
 // Linux' siw as a server can miss the wake-up for the first FPDU when that
 // comes between its MPA reply and the installation of its socket callbacks.
 // Another segment wakes it; a zero-length RDMA Write touches nothing.
-func (c *Conn) runTransmit(initiator bool) {
+func (c *conn) runTransmit(initiator bool) {
 	defer close(c.stopped)
 	delay := nudgeFirst
 	t := time.NewTimer(delay)
@@ -242,7 +242,7 @@ const (
 )
 
 // wakeTransmit gives runTransmit work.
-func (c *Conn) wakeTransmit() {
+func (c *conn) wakeTransmit() {
 	select {
 	case c.kick <- struct{}{}:
 	default:
@@ -250,7 +250,7 @@ func (c *Conn) wakeTransmit() {
 }
 
 // Wait implements verbs.QP: it runs the receive side.
-func (c *Conn) Wait(ctx context.Context, wc []verbs.Completion) (int, error) {
+func (c *conn) Wait(ctx context.Context, wc []verbs.Completion) (int, error) {
 	if len(wc) == 0 {
 		return 0, &verbs.UsageError{Op: verbs.OpRecv, Why: "Wait without room for a completion"}
 	}

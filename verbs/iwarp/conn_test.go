@@ -15,7 +15,9 @@ type side struct {
 	t     testing.TB
 	dev   verbs.Device
 	arena *mem.Arena
-	conn  *Conn
+	conn  *conn
+	// readsIn, when not 0, is asked for in place of the usual.
+	readsIn int
 }
 
 var anyPort = netip.MustParseAddrPort("127.0.0.1:0")
@@ -90,12 +92,12 @@ func pair(t testing.TB, c Config, size, recvs int) (client, server *side) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.conn = sc.(*Conn)
+	server.conn = sc.(*conn)
 	d := <-dialed
 	if d.err != nil {
 		t.Fatal(d.err)
 	}
-	client.conn = d.c.(*Conn)
+	client.conn = d.c.(*conn)
 	return client, server
 }
 

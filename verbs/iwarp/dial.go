@@ -44,7 +44,7 @@ func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOption
 	return c, nil
 }
 
-func (d *device) dial(ctx context.Context, to netip.AddrPort, o *verbs.ConnOptions, revision uint8) (*Conn, error) {
+func (d *device) dial(ctx context.Context, to netip.AddrPort, o *verbs.ConnOptions, revision uint8) (*conn, error) {
 	var nd net.Dialer
 	if o.LocalAddr.IsValid() {
 		nd.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(o.LocalAddr, 0))
@@ -74,7 +74,7 @@ func dialError(ctx context.Context, to netip.AddrPort, err error) error {
 }
 
 // initiate exchanges MPA frames as the side that dialed.
-func (c *Conn) initiate(ctx context.Context, o *verbs.ConnOptions, revision uint8) error {
+func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions, revision uint8) error {
 	if o.Prepare != nil {
 		if err := o.Prepare(c); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (c *Conn) initiate(ctx context.Context, o *verbs.ConnOptions, revision uint
 }
 
 // acceptReply settles what the peer's reply leaves.
-func (c *Conn) acceptReply(req, rep *mpaFrame) error {
+func (c *conn) acceptReply(req, rep *mpaFrame) error {
 	refuse := func(code termCode, format string, args ...any) error {
 		// A peer that made a mistake is told before the close.
 		c.sock.SetWriteDeadline(time.Now().Add(time.Second))
@@ -139,7 +139,7 @@ func (c *Conn) acceptReply(req, rep *mpaFrame) error {
 
 // setUp runs a part of the set-up that ends with ctx and with the device's
 // time limit.
-func (c *Conn) setUp(ctx context.Context, f func() error) error {
+func (c *conn) setUp(ctx context.Context, f func() error) error {
 	return bounded(ctx, c.sock, c.dev.config.SetupTimeout, f)
 }
 

@@ -62,11 +62,11 @@ func newVictim(t testing.TB, c Config, access verbs.Access) *victim {
 	for i := range victimRecvs {
 		recv = append(recv, verbs.RecvWR{ID: uint64(i), Buf: v.arena.Seg(guard+i*victimRecv, victimRecv)})
 	}
-	conn, err := r.Accept(ctx, options(recv))
+	accepted, err := r.Accept(ctx, options(recv))
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.conn = conn.(*Conn)
+	v.conn = accepted.(*conn)
 	if _, err := readMPA(v.peer, true); err != nil {
 		t.Fatal(err)
 	}

@@ -135,12 +135,22 @@ func (l *listener) Close() error {
 		l.cancel()
 		l.sock.Close()
 		l.run.Wait()
-		for len(l.ready) > 0 {
-			(<-l.ready).Reject(nil)
-		}
+		l.refuse()
 		l.dev.release()
 	})
 	return nil
+}
+
+// refuse rejects what was not accepted. An Accept under way may take one, too.
+func (l *listener) refuse() {
+	for {
+		select {
+		case r := <-l.ready:
+			r.Reject(nil) // the peer may have left
+		default:
+			return
+		}
+	}
 }
 
 // request implements verbs.Request.
@@ -227,7 +237,7 @@ func (r *request) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, 
 }
 
 // respond settles the connection as the side that listened.
-func (c *Conn) respond(ctx context.Context, r *request, o *verbs.ConnOptions) error {
+func (c *conn) respond(ctx context.Context, r *request, o *verbs.ConnOptions) error {
 	c.private = r.req.private
 	c.crc = r.req.crc || c.dev.config.CRC
 	if r.req.enhanced {

@@ -33,7 +33,7 @@ const (
 // receiver is the receive side: a machine that steps through FPDUs and can
 // stop between any two bytes.
 type receiver struct {
-	c *Conn
+	c *conn
 	// mu is held by Wait, and guards all below.
 	mu sync.Mutex
 
@@ -82,7 +82,7 @@ const ctlSize = 64
 // errPeerClosed is an end of stream: on iWARP any close is an abortive one.
 var errPeerClosed = fmt.Errorf("peer closed the connection: %w", io.EOF)
 
-func (r *receiver) init(c *Conn) {
+func (r *receiver) init(c *conn) {
 	r.c = c
 	r.buf = make([]byte, rxBuffer)
 	r.vecs = make([]unix.Iovec, 0, 2)

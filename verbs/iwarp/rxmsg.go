@@ -37,7 +37,7 @@ type receives struct {
 }
 
 // PostRecv implements verbs.QP.
-func (c *Conn) PostRecv(wr []verbs.RecvWR) (posted int, err error) {
+func (c *conn) PostRecv(wr []verbs.RecvWR) (posted int, err error) {
 	if err := c.ended(); err != nil {
 		return 0, err
 	}
@@ -209,8 +209,12 @@ func (r *receiver) finish() error {
 	}
 	wc := verbs.Completion{ID: r.recv.ID, Op: verbs.OpRecv, Len: r.sendOff}
 	if h.op == opSendInvalidate || h.op == opSendSolicitedInvalidate {
-		if !c.memory.invalidate(h.inv) {
+		found, broken := c.memory.invalidate(h.inv)
+		if !found {
 			return violate(rdmapInvalidate, "key %#x", h.inv)
+		}
+		if broken {
+			return errRevoked
 		}
 		wc.Invalidated, wc.InvalidatedKey = true, h.inv
 	}

@@ -37,7 +37,7 @@ type response struct {
 // transmitter is the send side. The wire is held by one goroutine at a time,
 // the one that set busy; it alone uses out.
 type transmitter struct {
-	c   *Conn
+	c   *conn
 	out batch
 	// unreaped counts completions of signaled requests that Wait has not
 	// returned; their places in the queue are taken.
@@ -68,7 +68,7 @@ type transmitter struct {
 	sinkSTag         uint32
 }
 
-func (t *transmitter) init(c *Conn, depth int) {
+func (t *transmitter) init(c *conn, depth int) {
 	t.c = c
 	t.idle.L = &t.mu
 	t.ring = make([]sendEntry, depth)
@@ -80,8 +80,9 @@ func (t *transmitter) init(c *Conn, depth int) {
 const answersPerTurn = 4
 
 // PostSend implements verbs.QP.
-func (c *Conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
+func (c *conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
 	t := &c.tx
+	broken := false
 	t.mu.Lock()
 	for i := range wr {
 		if err = c.ended(); err != nil {
@@ -101,8 +102,17 @@ func (c *Conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
 		}
 		t.tail++
 		posted++
+		if e.Op == verbs.OpLocalInvalidate {
+			// A full wire must not keep the peer's access alive. Its turn
+			// comes again in the queue, as the bind may still be ahead of it.
+			_, b := c.memory.invalidate(e.RKey)
+			broken = broken || b
+		}
 	}
 	t.mu.Unlock()
+	if broken {
+		c.abort("send", errRevoked)
+	}
 	if posted > 0 {
 		c.transmit(false)
 	}
@@ -110,7 +120,7 @@ func (c *Conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
 }
 
 // set checks wr and makes e of it.
-func (e *sendEntry) set(c *Conn, wr *verbs.SendWR) error {
+func (e *sendEntry) set(c *conn, wr *verbs.SendWR) error {
 	bad := func(why string) error { return &verbs.UsageError{Op: wr.Op, Why: why} }
 	e.SendWR = *wr
 	e.local = append(e.local[:0], wr.Local...)
@@ -189,6 +199,7 @@ func (t *transmitter) take(m *message) bool {
 			t.finish(e)
 			continue
 		case verbs.OpLocalInvalidate:
+			// If that breaks an answer, its next FPDU or write finds out.
 			t.c.memory.invalidate(e.RKey)
 			t.next++
 			t.finish(e)

@@ -1,7 +1,6 @@
 package iwarp
 
 import (
-	"errors"
 	"hash/crc32"
 	"syscall"
 
@@ -74,16 +73,21 @@ func (m *message) answer(r *response) {
 	m.one[0] = r.seg
 }
 
-// permit is a window that a batch reads from.
+// permit is a window that a batch reads from, up to byte end of the batch. last
+// tells that the answer ends there. Once those bytes are sent the window may be
+// revoked with no harm: the peer, which has them, may cause just that before
+// this side gets to do anything else.
 type permit struct {
-	w   *window
-	key uint32
+	w    *window
+	key  uint32
+	end  int
+	last bool
 }
 
 // batch is what the holder of the wire is sending. Its vectors point into
 // head, into memory of posted requests, and into windows.
 type batch struct {
-	c       *Conn
+	c       *conn
 	msg     message
 	head    []byte
 	vecs    []unix.Iovec
@@ -91,7 +95,9 @@ type batch struct {
 	bytes   int
 	fpdus   int
 	started bool // some of it is sent, some not
+	sent    int  // bytes sent
 	permits []permit
+	granted int          // permits before it are used up
 	done    []*sendEntry // requests that end within the batch
 
 	park    bool
@@ -100,19 +106,17 @@ type batch struct {
 	writeFn func(fd uintptr) bool
 }
 
-func (b *batch) init(c *Conn) {
+func (b *batch) init(c *conn) {
 	b.c = c
 	b.head = make([]byte, 0, batchFPDUs*fpduBytes)
 	b.writeFn = b.write
 }
 
-var errRevoked = errors.New("window revoked while the peer was reading from it")
-
 // build fills an empty batch. The error is a revoked window.
 func (b *batch) build() error {
 	t := &b.c.tx
 	b.head, b.vecs, b.pos, b.bytes, b.fpdus = b.head[:0], b.vecs[:0], 0, 0, 0
-	b.permits, b.done = b.permits[:0], b.done[:0]
+	b.permits, b.done, b.sent, b.granted = b.permits[:0], b.done[:0], 0, 0
 	for b.fpdus < batchFPDUs && b.bytes < batchBytes && len(b.vecs) < batchVecs-maxSGE-2 {
 		if !b.msg.active {
 			if !t.take(&b.msg) {
@@ -120,15 +124,20 @@ func (b *batch) build() error {
 			}
 			b.msg.active = true
 			if b.msg.window != nil {
-				b.permits = append(b.permits, permit{b.msg.window, b.msg.key})
+				b.permits = append(b.permits, permit{w: b.msg.window, key: b.msg.key})
 			}
 		} else if b.fpdus == 0 && b.msg.window != nil {
-			b.permits = append(b.permits, permit{b.msg.window, b.msg.key})
+			b.permits = append(b.permits, permit{w: b.msg.window, key: b.msg.key})
 		}
 		if err := b.fpdu(&b.msg); err != nil {
 			return err
 		}
-		if !b.msg.active && b.msg.entry != nil && b.msg.op != opReadRequest {
+		switch {
+		case b.msg.window != nil:
+			p := &b.permits[len(b.permits)-1]
+			p.end, p.last = b.bytes, !b.msg.active
+		case b.msg.active:
+		case b.msg.entry != nil && b.msg.op != opReadRequest:
 			b.done = append(b.done, b.msg.entry)
 		}
 	}
@@ -245,10 +254,10 @@ func (b *batch) write(fd uintptr) bool {
 
 func (b *batch) writeOnce(fd uintptr) (int, syscall.Errno) {
 	c := b.c
-	if len(b.permits) > 0 {
+	if b.granted < len(b.permits) {
 		c.memory.mu.RLock()
 		defer c.memory.mu.RUnlock()
-		for _, p := range b.permits {
+		for _, p := range b.permits[b.granted:] {
 			if !p.w.permits(p.key) {
 				b.err = errRevoked
 				return 0, 0
@@ -260,7 +269,17 @@ func (b *batch) writeOnce(fd uintptr) (int, syscall.Errno) {
 		b.err = verbs.ErrClosed
 		return 0, 0
 	}
-	return writev(fd, b.vecs[b.pos:])
+	n, errno := writev(fd, b.vecs[b.pos:])
+	if errno == 0 {
+		b.sent += n
+		for b.granted < len(b.permits) && b.permits[b.granted].end <= b.sent {
+			if p := b.permits[b.granted]; p.last {
+				p.w.answers.Add(-1)
+			}
+			b.granted++
+		}
+	}
+	return n, errno
 }
 
 func (b *batch) advance(n int) {
@@ -271,7 +290,8 @@ func (b *batch) advance(n int) {
 			b.pos++
 			continue
 		}
-		*v = unix.Iovec{Base: offset(v, n), Len: v.Len - uint64(n)}
+		v.Base = offset(v, n)
+		v.SetLen(int(v.Len) - n)
 		n = 0
 	}
 	b.started = b.pos < len(b.vecs)
@@ -279,9 +299,9 @@ func (b *batch) advance(n int) {
 
 // transmit holds the wire until there is nothing left that may be sent. With
 // park it waits for the socket; otherwise it leaves the rest to runTransmit.
-func (c *Conn) transmit(park bool) { c.transmitSome(park, posterBatches) }
+func (c *conn) transmit(park bool) { c.transmitSome(park, posterBatches) }
 
-func (c *Conn) transmitSome(park bool, batches int) {
+func (c *conn) transmitSome(park bool, batches int) {
 	t := &c.tx
 	t.mu.Lock()
 	if t.busy || t.stalled && !park || t.err != nil || c.dead.Load() {
@@ -332,7 +352,7 @@ func (c *Conn) transmitSome(park bool, batches int) {
 }
 
 // sendFailed gives the wire back after err.
-func (c *Conn) sendFailed(err error) {
+func (c *conn) sendFailed(err error) {
 	t := &c.tx
 	revoked := err == errRevoked
 	dead := c.dead.Load()
@@ -346,7 +366,7 @@ func (c *Conn) sendFailed(err error) {
 	switch {
 	case dead:
 	case revoked:
-		c.abort("send", &violation{rdmapInvalidSTag, errRevoked.Error()})
+		c.abort("send", errRevoked)
 	default:
 		// Wait reads what came in before, perhaps the reason, and then
 		// meets the end of the stream.

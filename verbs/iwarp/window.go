@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -25,7 +26,7 @@ type memory struct {
 
 // window implements verbs.Window. Its fields are guarded by memory.mu.
 type window struct {
-	c *Conn
+	c *conn
 	// reserved is the key of Next, 0 when there is none; last is the one
 	// that Next gave before.
 	reserved, last uint32
@@ -36,10 +37,13 @@ type window struct {
 	seg    mem.Seg
 	base   uint64
 	access verbs.Access
+	// answers counts the peer's Reads from the window that are not sent
+	// to the last byte. It grows with memory.mu read-locked only.
+	answers atomic.Int32
 }
 
 // NewWindow implements verbs.QP.
-func (c *Conn) NewWindow() (verbs.Window, error) {
+func (c *conn) NewWindow() (verbs.Window, error) {
 	if err := c.ended(); err != nil {
 		return nil, err
 	}
@@ -88,11 +92,17 @@ func (w *window) Addr(s mem.Seg) uint64 {
 
 // Free implements verbs.Window.
 func (w *window) Free() {
+	if w.free() {
+		w.c.abort("send", errRevoked)
+	}
+}
+
+func (w *window) free() (broken bool) {
 	m := &w.c.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if w.freed {
-		return
+		return false
 	}
 	w.freed = true
 	m.count--
@@ -100,19 +110,26 @@ func (w *window) Free() {
 		delete(m.keys, w.reserved)
 		w.reserved = 0
 	}
-	m.revoke(w)
+	return m.revoke(w)
 }
 
-// revoke unbinds w; mu is locked.
-func (m *memory) revoke(w *window) {
-	if w.key != 0 {
-		delete(m.keys, w.key)
-		w.key, w.seg = 0, mem.Seg{}
+// errRevoked ends a connection whose peer was promised bytes that it can no
+// longer have.
+var errRevoked = violate(rdmapInvalidSTag, "window revoked while the peer was reading from it")
+
+// revoke unbinds w; mu is locked. broken tells that the peer was reading from
+// it, so that the connection cannot go on.
+func (m *memory) revoke(w *window) (broken bool) {
+	if w.key == 0 {
+		return false
 	}
+	delete(m.keys, w.key)
+	w.key, w.seg = 0, mem.Seg{}
+	return w.answers.Load() > 0
 }
 
 // prepareBind checks a bind that is to be posted and takes the reserved key.
-func (m *memory) prepareBind(wr *verbs.SendWR, c *Conn) (w *window, key uint32, why string) {
+func (m *memory) prepareBind(wr *verbs.SendWR, c *conn) (w *window, key uint32, why string) {
 	w, ok := wr.Window.(*window)
 	if !ok || w == nil || w.c != c {
 		return nil, 0, "window of another connection"
@@ -143,16 +160,16 @@ func (m *memory) bind(w *window, key uint32, s mem.Seg, base uint64, a verbs.Acc
 	m.keys[key] = w
 }
 
-// invalidate revokes the window bound under key and tells if there was one.
-func (m *memory) invalidate(key uint32) bool {
+// invalidate revokes the window bound under key and tells if there was one;
+// broken is as for revoke.
+func (m *memory) invalidate(key uint32) (found, broken bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.keys[key]
 	if key == 0 || w == nil || w.key != key {
-		return false
+		return false, false
 	}
-	m.revoke(w)
-	return true
+	return true, m.revoke(w)
 }
 
 // revokeAll ends all access.
@@ -176,7 +193,8 @@ var (
 	readFaults  = faults{rdmapInvalidSTag, rdmapAccess, rdmapBounds, rdmapTOWrap}
 )
 
-// reach finds n bytes at to under key for a peer's access need.
+// reach finds n bytes at to under key for a peer's access need. With
+// RemoteRead it counts one answer more.
 func (m *memory) reach(key uint32, to uint64, n int, need verbs.Access, f *faults) (*window, mem.Seg, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -190,6 +208,9 @@ func (m *memory) reach(key uint32, to uint64, n int, need verbs.Access, f *fault
 		return nil, mem.Seg{}, violate(f.wrap, "%d bytes at %#x", n, to)
 	case to < w.base || to-w.base > uint64(w.seg.Len) || uint64(n) > uint64(w.seg.Len)-(to-w.base):
 		return nil, mem.Seg{}, violate(f.bounds, "%d bytes at %#x, %d bytes bound at %#x", n, to, w.seg.Len, w.base)
+	}
+	if need == verbs.RemoteRead {
+		w.answers.Add(1)
 	}
 	return w, w.seg.Slice(int(to-w.base), n), nil
 }

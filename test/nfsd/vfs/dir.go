@@ -36,6 +36,7 @@ type Dirent struct {
 	Ino    uint64
 	Cookie uint64
 	Name   string
+	cname  *byte // Name with the NUL that ends it
 	kind   byte
 }
 
@@ -84,18 +85,16 @@ func (s *dirStream) next() (Dirent, bool) {
 		}
 		s.pos += size
 		name := b[direntName:size]
-		if i := bytes.IndexByte(name, 0); i >= 0 {
-			name = name[:i]
-		}
+		end := bytes.IndexByte(name, 0)
 		e := Dirent{
 			Ino:    binary.NativeEndian.Uint64(b),
 			Cookie: binary.NativeEndian.Uint64(b[direntOff:]),
 			kind:   b[direntType],
 		}
-		if e.Ino == 0 || len(name) == 0 {
+		if e.Ino == 0 || end <= 0 {
 			continue
 		}
-		e.Name = unsafe.String(&name[0], len(name))
+		e.Name, e.cname = unsafe.String(&name[0], end), &name[0]
 		return e, true
 	}
 	return Dirent{}, false
@@ -158,8 +157,9 @@ func (n *Node) keepStream(s *dirStream) {
 
 // ReadDir hands out dir's entries behind cookie (0: from the start) until emit
 // refuses one, which is handed out again when asked for by the cookie before.
-// eof tells that there are no more.
-func (t *Tree) ReadDir(c *Cred, dir *Node, st *Stat, cookie uint64, emit func(*Dirent) bool) (eof bool, err error) {
+// eof tells that there are no more. With plus, emit runs as c and may call
+// Child. st is dir's attributes just now.
+func (t *Tree) ReadDir(c *Cred, dir *Node, st *Stat, cookie uint64, plus bool, emit func(*Dirent) bool) (eof bool, err error) {
 	if !dir.IsDir() {
 		return false, unix.ENOTDIR
 	}
@@ -174,10 +174,19 @@ func (t *Tree) ReadDir(c *Cred, dir *Node, st *Stat, cookie uint64, emit func(*D
 	if err != nil {
 		return false, err
 	}
+	if plus {
+		id, err := t.as(c)
+		if err != nil {
+			s.close()
+			return false, err
+		}
+		defer id.drop()
+	}
+	var e Dirent // one for all, as it escapes
 	for {
 		at := s.pos
-		e, ok := s.next()
-		if !ok {
+		var ok bool
+		if e, ok = s.next(); !ok {
 			if err := s.fill(); err != nil {
 				s.close()
 				if err == unix.EINVAL {
@@ -203,19 +212,22 @@ func (t *Tree) ReadDir(c *Cred, dir *Node, st *Stat, cookie uint64, emit func(*D
 	}
 }
 
-// Child is the handle and attributes of an entry that ReadDir has handed out.
-// It is an error when the name means another file by now. The way up has none:
-// it may lead out of the tree.
-func (t *Tree) Child(c *Cred, dir *Node, e *Dirent, st *Stat) (string, error) {
+// Child is the handle and attributes of an entry, for ReadDir's emit. It is an
+// error when the name means another file by now. The way up has none: it may
+// lead out of the tree.
+func (t *Tree) Child(dir *Node, e *Dirent, st *Stat) (string, error) {
 	switch {
 	case e.Name == "." || e.Name == ".." && dir == t.root:
 		return dir.handle, t.Stat(dir, st)
 	case e.Name == "..":
 		return "", unix.ESTALE
 	}
-	h, herr := t.childHandle(c, dir, e.Name, st)
-	if herr != nil {
-		return "", herr
+	h, err := t.handleOfNameC(dir.fd, e.cname, st)
+	if err == nil && t.kernel {
+		err = statAtC(dir.fd, e.cname, st)
+	}
+	if err != nil {
+		return "", err
 	}
 	// The handle was taken between the two looks at the number, so it is of
 	// the same file.
@@ -227,22 +239,9 @@ func (t *Tree) Child(c *Cred, dir *Node, e *Dirent, st *Stat) (string, error) {
 	}
 	if t.cfg.Lossy && isRegular(st) {
 		if n := t.nodes.get(h); n != nil {
-			herr = t.Stat(n, st)
+			err = t.Stat(n, st)
 			t.Put(n)
 		}
 	}
-	return h, herr
-}
-
-func (t *Tree) childHandle(c *Cred, dir *Node, name string, st *Stat) (string, error) {
-	id, err := t.as(c)
-	if err != nil {
-		return "", err
-	}
-	defer id.drop()
-	h, err := t.handleOfName(dir.fd, name, st)
-	if err != nil || !t.kernel {
-		return h, err
-	}
-	return h, statAt(dir.fd, name, st)
+	return h, err
 }

@@ -91,24 +91,41 @@ func (t *Tree) handleOf(fd int, st *Stat) (string, error) {
 		return t.sealInode(t.inodeOf(st)), nil
 	}
 	var h rawHandle
-	if err := handleAt(fd, "", &h); err != nil {
+	if _, err := handleAt(fd, &emptyPath[0], &h); err != nil {
 		return "", err
 	}
 	return t.sealKernel(&h)
 }
 
 // handleOfName is the handle of a name in an open directory; st is filled only
-// for inode handles.
+// for inode handles. A mount point has none: what is mounted there may have the
+// handle of a file of the tree.
 func (t *Tree) handleOfName(dir int, name string, st *Stat) (string, error) {
+	p, err := unix.BytePtrFromString(name)
+	if err != nil {
+		return "", err
+	}
+	return t.handleOfNameC(dir, p, st)
+}
+
+// handleOfNameC is handleOfName of a name that ends in a NUL.
+func (t *Tree) handleOfNameC(dir int, name *byte, st *Stat) (string, error) {
 	if !t.kernel {
-		if err := statAt(dir, name, st); err != nil {
+		if err := statAtC(dir, name, st); err != nil {
 			return "", err
+		}
+		if !t.sameMount(st) {
+			return "", unix.EACCES
 		}
 		return t.sealInode(t.inodeOf(st)), nil
 	}
 	var h rawHandle
-	if err := handleAt(dir, name, &h); err != nil {
+	mount, err := handleAt(dir, name, &h)
+	if err != nil {
 		return "", err
+	}
+	if uint64(mount) != t.mount {
+		return "", unix.EACCES
 	}
 	return t.sealKernel(&h)
 }

@@ -33,21 +33,22 @@ func (t *Tree) Lookup(c *Cred, dir *Node, name string, st *Stat) (*Node, error) 
 	if name == ".." && dir == t.root {
 		name = "."
 	}
-	id, err := t.as(c)
+	n, fd, err := t.lookupAs(c, dir, name, st)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.Openat(dir.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	id.drop()
-	if err != nil {
-		return nil, err
+	if n != nil {
+		if err := t.Stat(n, st); err != nil {
+			t.Put(n)
+			return nil, err
+		}
+		return n, nil
 	}
 	if name == ".." && !t.beneath(fd) {
 		closeFD(fd)
 		return nil, unix.ESTALE
 	}
-	n, err := t.adopt(fd, st)
-	if err != nil {
+	if n, err = t.adopt(fd, st); err != nil {
 		return nil, err
 	}
 	if !dots(name) {
@@ -60,6 +61,38 @@ func (t *Tree) Lookup(c *Cred, dir *Node, name string, st *Stat) (*Node, error) 
 		}
 	}
 	return n, nil
+}
+
+// lookupAs looks a name up for c. What is in use already it finds by its handle
+// and refers to; anything else it opens as a path. The only right it takes is
+// that to search dir, which is mostly known already: that is cheaper than to
+// become c and to return.
+func (t *Tree) lookupAs(c *Cred, dir *Node, name string, st *Stat) (*Node, int, error) {
+	if t.priv && c.UID != 0 {
+		var dst Stat
+		if err := t.stat(dir, &dst); err != nil {
+			return nil, -1, err
+		}
+		has, err := t.Allowed(c, dir, &dst, MayExec)
+		if err != nil {
+			return nil, -1, err
+		}
+		if has == 0 {
+			return nil, -1, unix.EACCES
+		}
+	}
+	if !dots(name) {
+		h, err := t.handleOfName(dir.fd, name, st)
+		if err != nil {
+			return nil, -1, err
+		}
+		if n := t.nodes.get(h); n != nil {
+			t.noteChild(dir, name, st)
+			return n, -1, nil
+		}
+	}
+	fd, err := unix.Openat(dir.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	return nil, fd, err
 }
 
 // beneath tells whether an open directory lies in the tree, or is its root: one

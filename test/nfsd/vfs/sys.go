@@ -28,7 +28,21 @@ func statFD(fd int, st *Stat) error {
 
 // statAt is statx of a name, a symbolic link itself.
 func statAt(dir int, name string, st *Stat) error {
-	return unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, statMask, st)
+	p, err := unix.BytePtrFromString(name)
+	if err != nil {
+		return err
+	}
+	return statAtC(dir, p, st)
+}
+
+// statAtC is statAt of a name that ends in a NUL.
+func statAtC(dir int, name *byte, st *Stat) error {
+	_, _, e := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(name)),
+		unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, statMask, uintptr(unsafe.Pointer(st)), 0)
+	if e != 0 {
+		return e
+	}
+	return nil
 }
 
 // rawHandle is struct file_handle with room for the largest handle there is
@@ -39,24 +53,20 @@ type rawHandle struct {
 	b    [128]byte
 }
 
-// handleAt is name_to_handle_at; with an empty name, of the open file dir.
-func handleAt(dir int, name string, h *rawHandle) error {
+// handleAt is name_to_handle_at of a name that ends in a NUL; of an empty one,
+// of the open file dir. It returns the mount as well.
+func handleAt(dir int, name *byte, h *rawHandle) (mount int32, err error) {
 	h.n = uint32(len(h.b))
-	p, flags := &emptyPath[0], uintptr(unix.AT_EMPTY_PATH)
-	if name != "" {
-		var err error
-		if p, err = unix.BytePtrFromString(name); err != nil {
-			return err
-		}
-		flags = 0
+	flags := uintptr(0)
+	if *name == 0 {
+		flags = unix.AT_EMPTY_PATH
 	}
-	var mount int32
-	_, _, e := unix.Syscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(dir), uintptr(unsafe.Pointer(p)),
+	_, _, e := unix.Syscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(dir), uintptr(unsafe.Pointer(name)),
 		uintptr(unsafe.Pointer(h)), uintptr(unsafe.Pointer(&mount)), flags, 0)
 	if e != 0 {
-		return e
+		return 0, e
 	}
-	return nil
+	return mount, nil
 }
 
 // openHandle is open_by_handle_at on the file system of mount.

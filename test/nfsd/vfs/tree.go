@@ -143,7 +143,8 @@ func (t *Tree) setup(rd, fd int, st *Stat) error {
 // canOpenHandles tells whether the root can be opened by a handle.
 func (t *Tree) canOpenHandles(rd int) bool {
 	var h rawHandle
-	if handleAt(rd, "", &h) != nil || h.n > maxKernel {
+	mount, err := handleAt(rd, &emptyPath[0], &h)
+	if err != nil || h.n > maxKernel || uint64(mount) != t.mount {
 		return false
 	}
 	fd, err := openHandle(rd, &h, unix.O_PATH|unix.O_CLOEXEC)

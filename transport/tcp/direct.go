@@ -1,0 +1,148 @@
+package tcp
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// A long reply to a call with a single Recv payload nearly always ends with
+// that payload. Then its data is read from the socket straight to where it
+// belongs. Where it begins is a guess: the first place in the record's head
+// with a length before it that reaches to the record's end. The decoder finds
+// out whether the guess was right; when it was not, the record is put together
+// again and decoded as if there had been none.
+const (
+	directMin  = 8 << 10 // shorter replies are better copied
+	directHead = 512     // how much of the record the guess looks at
+)
+
+// locate guesses where in a record of total bytes, which begins with head, the
+// payload stands, and how long it is; at is 0 when it does not stand out.
+func locate(head []byte, total, room int) (at, n int) {
+	for at := oncrpc.ReplyHeader + 4; at <= len(head); at += 4 {
+		v := binary.BigEndian.Uint32(head[at-4:])
+		if uint64(v) > uint64(room) {
+			continue
+		}
+		if n := int(v); at+n+xdr.Pad(n) == total {
+			return at, n
+		}
+	}
+	return 0, 0
+}
+
+// readDirect reads the rest of the record into x's payload and delivers the
+// reply, if it can be told where the payload is. Otherwise done is false, and
+// the record's head is in the buffer returned. It takes rec. An error ends the
+// connection.
+func (l *link) readDirect(in *records, xid uint32, x *exchange, rec *buffer) (_ *buffer, done bool, err error) {
+	have, total := len(rec.b), len(rec.b)+in.left
+	rec = rec.grow(have + directHead)
+	if _, err := in.read(rec.b[have:]); err != nil {
+		rec.put()
+		return nil, false, err
+	}
+	at, n := locate(rec.b, total, x.room)
+	if at == 0 || !l.startFilling(xid, x) {
+		return rec, false, nil
+	}
+	early := rec.b[at:min(len(rec.b), at+n)]
+	x.recv[0].CopyIn(0, early)
+	err = fill(in, x.recv[0], len(early), n)
+	if err == nil {
+		err = in.skip(xdr.Pad(n))
+	}
+	rec.b = rec.b[:at]
+	if l.endFilling(xid, x, rec, n, err) {
+		return nil, true, err
+	}
+	rec.put()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil // it was moved to stop fill
+	}
+	if err == nil {
+		err = in.skip(total)
+	}
+	return nil, true, err
+}
+
+// startFilling reserves x's payload for the reader, unless its caller has left.
+func (l *link) startFilling(xid uint32, x *exchange) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x.filling = l.pending[xid] == x
+	return x.filling
+}
+
+// endFilling gives x's payload back to the caller; if that has not abandoned
+// it, and there was no error, as part of the reply. It reports false when rec is
+// not wanted: then the caller keeps it.
+func (l *link) endFilling(xid uint32, x *exchange, rec *buffer, n int, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x.filling = false
+	if x.abandoned {
+		_ = l.conn.SetReadDeadline(time.Time{}) // reading reports a closed connection
+		x.ready <- struct{}{}
+		return false
+	}
+	if err != nil {
+		return false
+	}
+	l.d.stats.replies.Add(1)
+	delete(l.pending, xid)
+	x.rec, x.at, x.placed[0] = rec, len(rec.b), n
+	x.ready <- struct{}{}
+	return true
+}
+
+// fill reads bytes off to n of v from the record.
+func fill(in *records, v mem.Vec, off, n int) error {
+	start := 0
+	for _, s := range v {
+		from, to := max(off-start, 0), min(n-start, s.Len)
+		if from < to {
+			if _, err := in.read(s.Bytes()[from:to]); err != nil {
+				return err
+			}
+		}
+		start += s.Len
+	}
+	return nil
+}
+
+// stopFilling makes the reader leave x's payload alone; it puts a token into
+// ready when it does. l.mu is held.
+func (l *link) stopFilling(x *exchange) {
+	x.abandoned = true
+	_ = l.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection stops it too
+}
+
+// decode decodes the reply to c; it takes rec.
+func (x *exchange) decode(rec *buffer, xid uint32, c *transport.Call) error {
+	if x.at == 0 {
+		x.r.Reset(rec.b, c.Recv, nil)
+		err := oncrpc.DecodeReply(&x.r, xid, c)
+		rec.put()
+		return err
+	}
+	x.r.ResetAt(rec.b, c.Recv, x.placed[:], x.at)
+	err := oncrpc.DecodeReply(&x.r, xid, c)
+	if errors.Is(err, transport.ErrProtocol) {
+		n := x.placed[0]
+		rec = rec.grow(x.at + n + xdr.Pad(n))
+		c.Recv[0].CopyOut(0, rec.b[x.at:x.at+n])
+		clear(rec.b[x.at+n:])
+		x.r.Reset(rec.b, c.Recv, nil)
+		err = oncrpc.DecodeReply(&x.r, xid, c)
+	}
+	rec.put()
+	return err
+}
