@@ -3,7 +3,6 @@ package rpcrdma
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/transport"
@@ -212,62 +211,6 @@ func (k *serverCall) tally(pulls bool) {
 	}
 }
 
-// pull fetches the read list's segments, as many at a time as the client
-// serves, and waits for them.
-func (k *serverCall) pull(ctx context.Context) error {
-	c, limit := k.c, k.c.s.dev.Caps().MaxMessage
-	k.reads.Store(1)
-	for _, p := range k.plan {
-		off := p.Off
-		for _, s := range k.hdr.Lists.Read[p.First:p.Last] {
-			for done := 0; done < int(s.Length); {
-				n := min(int(s.Length)-done, limit)
-				select {
-				case c.reads <- struct{}{}:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-				c.busy.Add(1)
-				k.reads.Add(1)
-				k.wrs = append(k.wrs[:0], verbs.SendWR{
-					ID: uint64(k.id), Op: verbs.OpRead, Signaled: true,
-					Local: k.local(k.lease.Slice(off, n)),
-					RKey:  s.Handle, Addr: s.Offset + uint64(done),
-				})
-				if _, err := c.conn.PostSend(k.wrs); err != nil {
-					return fmt.Errorf("RDMA Read of %d bytes: %w", n, err)
-				}
-				c.s.count.reads.Add(1)
-				c.s.count.bytesRead.Add(uint64(n))
-				off, done = off+n, done+n
-			}
-		}
-	}
-	if k.reads.Add(-1) == 0 {
-		return nil
-	}
-	select {
-	case <-k.read:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// pulled is called by the run goroutine for every RDMA Read completed.
-func (k *serverCall) pulled() {
-	if k.reads.Add(-1) == 0 {
-		k.read <- struct{}{}
-	}
-}
-
-// local makes a scatter list of one segment that stays as it is until the
-// reply is planned.
-func (k *serverCall) local(s mem.Seg) mem.Vec {
-	k.sg = append(k.sg, s)
-	return k.sg[len(k.sg)-1:]
-}
-
 // checkRPC looks at the first words of the RPC message: its XID must be the
 // header's (RFC 8166 section 4.5.2), and it should be a call.
 func (k *serverCall) checkRPC() (isReply bool, err error) {
@@ -311,61 +254,6 @@ func (k *serverCall) serve(ctx context.Context) {
 	default:
 		k.giveUp(ctx, chunkError("RPC header malformed"))
 	}
-}
-
-// leasePayload is transport.Request.Lease: memory of the call's own, as much as
-// the client's chunks can take. Only a handler that asks for more than that has
-// recourse to the pool, where it does not wait.
-func (k *serverCall) leasePayload(n int) (mem.Seg, error) {
-	if n < 0 || n > k.c.s.cfg.MaxPayload+headRoom {
-		return mem.Seg{}, errTooLarge
-	}
-	if n <= k.lease.Len-k.spare {
-		s := k.lease.Slice(k.spare, n)
-		k.spare = min(roundUp(k.spare+n, chunkAlign), k.lease.Len)
-		return s, nil
-	}
-	if n <= k.scratch.Len-k.used {
-		s := k.scratch.Slice(k.used, n)
-		k.used = min(roundUp(k.used+n, chunkAlign), k.scratch.Len)
-		return s, nil
-	}
-	s, err := k.c.s.pool.try(&k.c.acct, n)
-	if err != nil {
-		return mem.Seg{}, err
-	}
-	k.extra = append(k.extra, s)
-	return s.Slice(0, n), nil
-}
-
-// addPayload is transport.Request.AddPayload.
-func (k *serverCall) addPayload(v transport.Payload) int {
-	for _, s := range v {
-		if s.Len > 0 && !k.lent(s) {
-			panic("rpcrdma: payload of a reply is not in memory leased for it")
-		}
-	}
-	if k.added == maxReplyPayloads {
-		panic(fmt.Sprintf("rpcrdma: more than %d payloads in a reply", maxReplyPayloads))
-	}
-	k.payloads[k.added] = v
-	k.added++
-	return k.added - 1
-}
-
-func (k *serverCall) lent(s mem.Seg) bool {
-	in := func(o mem.Seg) bool {
-		return s.Arena == o.Arena && s.Off >= o.Off && s.Off+s.Len <= o.Off+o.Len
-	}
-	if in(k.lease) || in(k.scratch) {
-		return true
-	}
-	for _, o := range k.extra {
-		if in(o) {
-			return true
-		}
-	}
-	return false
 }
 
 // ignore gives the receive buffer back and leaves the message unanswered.

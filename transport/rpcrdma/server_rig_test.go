@@ -28,6 +28,7 @@ const (
 	procHold = 4 // answers when released
 	procSeen = 5 // the XID, and the peer and transport
 	procLose = 6 // no reply
+	procFail = 7 // encodes n words, and fails then
 )
 
 // testProgram is a transport.Handler.
@@ -74,6 +75,11 @@ func (p *testProgram) Serve(ctx context.Context, q *transport.Request) transport
 	case procSeen:
 		q.Reply.Uint32(q.XID)
 		q.Reply.String(q.Peer + " " + q.Transport)
+	case procFail:
+		for range q.Args.Uint32() {
+			q.Reply.Uint32(1)
+		}
+		return transport.SystemErr
 	case procLose:
 		return transport.NoReply
 	default:

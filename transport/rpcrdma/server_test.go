@@ -269,3 +269,37 @@ func TestServerConcurrency(t *testing.T) {
 		}
 	}
 }
+
+// A call that is itself a chunk, with a payload in another one.
+func TestServerPositionZeroAndReadChunk(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c := dialRaw(t, s.addr, peerSizes(4096))
+	want := testPattern(70_001)
+	body, pos := sumCall(5, len(want))
+	copy(c.data.Bytes(), body)
+	copy(c.data.Bytes()[1000:], want)
+	h := Header{XID: 5, Version: Version1, Credits: 1, Proc: NoMsg, Lists: Lists{Read: []ReadSegment{
+		{0, c.bind(c.data.Slice(0, 20), verbs.RemoteRead)},
+		{0, c.bind(c.data.Slice(20, len(body)-20), verbs.RemoteRead)},
+		{pos, c.bind(c.data.Slice(1000, 70_000), verbs.RemoteRead)},
+		{pos, c.bind(c.data.Slice(71_000, 1), verbs.RemoteRead)},
+	}}}
+	c.call(h, nil)
+	if _, got := c.reply(); !bytes.Equal(got, rpcAccepted(5, sumReply(want)...)) {
+		t.Errorf("got %x", got)
+	}
+	if st := s.Stats(); st.PositionZero != 1 || st.ReadChunks != 1 || st.Reads != 4 || st.BytesRead != uint64(len(body)+len(want)) {
+		t.Errorf("statistics %+v", st)
+	}
+}
+
+// A handler that gives up after it has outgrown the message still gets its
+// answer out.
+func TestServerFailureAfterLongResults(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c := dialRaw(t, s.addr, peerSizes(4096))
+	c.call(msgHeader(5, Lists{}), rpcCall(5, procFail, 10_000))
+	if _, got := c.reply(); !bytes.Equal(got, xdrWords(5, 1, 0, 0, 0, 5)) {
+		t.Errorf("got %x", got)
+	}
+}

@@ -1,0 +1,63 @@
+package rpcrdma
+
+import (
+	"fmt"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// leasePayload is transport.Request.Lease: memory of the call's own, as much as
+// the client's chunks can take. Only a handler that asks for more than that has
+// recourse to the pool, where it does not wait.
+func (k *serverCall) leasePayload(n int) (mem.Seg, error) {
+	if n < 0 || n > k.c.s.cfg.MaxPayload+headRoom {
+		return mem.Seg{}, errTooLarge
+	}
+	if n <= k.lease.Len-k.spare {
+		s := k.lease.Slice(k.spare, n)
+		k.spare = min(roundUp(k.spare+n, chunkAlign), k.lease.Len)
+		return s, nil
+	}
+	if n <= k.scratch.Len-k.used {
+		s := k.scratch.Slice(k.used, n)
+		k.used = min(roundUp(k.used+n, chunkAlign), k.scratch.Len)
+		return s, nil
+	}
+	s, err := k.c.s.pool.try(&k.c.acct, n)
+	if err != nil {
+		return mem.Seg{}, err
+	}
+	k.extra = append(k.extra, s)
+	return s.Slice(0, n), nil
+}
+
+// addPayload is transport.Request.AddPayload.
+func (k *serverCall) addPayload(v transport.Payload) int {
+	for _, s := range v {
+		if s.Len > 0 && !k.lent(s) {
+			panic("rpcrdma: payload of a reply is not in memory leased for it")
+		}
+	}
+	if k.added == maxReplyPayloads {
+		panic(fmt.Sprintf("rpcrdma: more than %d payloads in a reply", maxReplyPayloads))
+	}
+	k.payloads[k.added] = v
+	k.added++
+	return k.added - 1
+}
+
+func (k *serverCall) lent(s mem.Seg) bool {
+	in := func(o mem.Seg) bool {
+		return s.Arena == o.Arena && s.Off >= o.Off && s.Off+s.Len <= o.Off+o.Len
+	}
+	if in(k.lease) || in(k.scratch) {
+		return true
+	}
+	for _, o := range k.extra {
+		if in(o) {
+			return true
+		}
+	}
+	return false
+}
