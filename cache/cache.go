@@ -148,6 +148,13 @@ func (c *Cache) Close(ctx context.Context) error {
 	c.end()
 	c.wg.Wait()
 	c.pool.SetPressure(nil)
+	c.mu.Lock()
+	stalled := c.stalled
+	c.stalled = nil
+	c.mu.Unlock()
+	for _, i := range stalled {
+		i.unpin()
+	}
 	c.dropStaged()
 	for _, i := range c.dirtyInodes() {
 		i.mu.Lock()

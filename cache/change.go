@@ -150,6 +150,9 @@ func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 		dir.failed(err)
 	} else if child != nil {
 		child.relink()
+		child.mu.Lock()
+		child.removed = child.opens == 0 && child.attr.Nlink <= 1
+		child.mu.Unlock()
 	}
 	return err
 }

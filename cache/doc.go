@@ -1,4 +1,86 @@
 // Package cache is what stands between the kernel's file requests and the
 // server: which attributes, names, rights and bytes may be answered from
 // memory, and when written bytes reach stable storage.
+//
+// It owns the inodes of a mount, the read-ahead of open files, and every byte
+// that was written here until the server has it on stable storage. The
+// kernel's page cache is the long-term cache; what is read ahead is dropped
+// once delivered. It refuses to know FUSE, wire formats and connections, and
+// it never keeps a byte twice.
+//
+// # What is promised
+//
+// A byte that Fsync or Flush has acknowledged is on the server's stable
+// storage, whatever crashed in between. Unstable writes are kept until a COMMIT
+// answers with the verifier of their WRITE (RFC 1813 section 4.8); otherwise
+// they are sent again. A single buffer is written FILE_SYNC instead. Data that
+// cannot be written is dropped only after the error was recorded; each opening
+// is told once, by Write, Flush or Fsync, and Close tells what no opening was.
+//
+// Reads see what was written here before they began, wherever it stands. No
+// two WRITEs under way overlap, so that their order on the server is the order
+// in which they were made. A truncation waits until earlier writes were sent,
+// and holds off later ones and COMMITs until it is done. All other SetAttr
+// calls also send earlier writes first: those must not move times that are
+// being set.
+//
+// Between machines, consistency is close-to-open: Flush makes data visible to
+// others, Open asks the server for the attributes and says whether the kernel
+// may keep its pages. Within a mount all openings of a file see the same bytes.
+//
+// Names and attributes are believed by the ac* rules of nfs(5): a timeout
+// starts at the minimum whenever the file is seen to have changed, and doubles
+// up to the maximum each time it is seen not to have. Names hold as long as the
+// directory's attributes do, rights as long as the file's. A name is served
+// from memory only to a user whose LOOKUP right is known; users are told apart
+// by uid, gid and all groups. With NoAC nothing is believed and writes go
+// through.
+//
+// # Whose change was it
+//
+// NFSv3 tells a file's state by size, mtime and ctime. Each own change returns
+// the state before and after it (weak cache consistency); the pairs are chained
+// up, in whatever order replies come, from the state that memory agrees with
+// to the newest one. A pair that does not fit means that someone else has
+// changed the file in between: then what was read ahead, names, rights and the
+// kernel's pages go. A WRITE or COMMIT reply that lacks the state before is
+// taken for ours: while we write to a file, a change elsewhere may go unseen
+// with such servers. A change of ctime alone is expected after our own link,
+// rename or unlink.
+//
+// Replies may also overtake each other. One whose call was sent after the last
+// attributes were taken over is newer than those. For others ctime decides; if
+// it is the same and the rest differs, the attributes are asked for again.
+//
+// # Removing what is open
+//
+// Unlink and Rename give an open target a name of the form .nfs<ino><count>
+// and remove it at the last Release, or at Close if that failed. While it is
+// there, its directory is not empty for the server: Rmdir gives ENOTEMPTY. The
+// kernel counts one link less than the server does.
+//
+// # Appending
+//
+// The kernel turns O_APPEND into an offset, from the size that the last
+// attributes gave it; two machines that append to one file at once can
+// overwrite each other's bytes, as with all NFS clients.
+//
+// # Memory
+//
+// Buffers come from bufpool. Data that is not committed is bounded by MaxDirty,
+// at most half the pool; read-ahead never waits for a buffer and leaves a
+// quarter of the pool alone. When someone waits for memory, what was read
+// ahead is dropped and everything is sent and committed; neither needs a
+// buffer, so there is always an end to the wait.
+//
+// # Goroutines and locks
+//
+// New starts runFlusher and, with a Kernel, runNotices. runWrite, runCommit,
+// runFetch and runSillyRemove run for one call each. Close joins them all.
+//
+// Locks are taken in this order: File.mu, Inode.mu, Cache.mu, then the pool's.
+// No two inodes are locked at once. No lock is held across a call to the
+// server, to Kernel or to bufpool.Get. Logf may be called with locks held.
+// Inode.mu is released by Inode.unlock wherever names may have been dropped
+// or the kernel may have to be told, since both need other locks.
 package cache

@@ -600,9 +600,11 @@ func jitter(r *rand.Rand) func(string, bool) error {
 	var mu sync.Mutex
 	return func(string, bool) error {
 		mu.Lock()
-		d := time.Duration(r.IntN(200)) * time.Microsecond
+		d := time.Duration(max(0, r.IntN(300)-200)) * time.Microsecond
 		mu.Unlock()
-		time.Sleep(d)
+		if d > 0 {
+			time.Sleep(d)
+		}
 		return nil
 	}
 }

@@ -45,11 +45,38 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 			return nil, false, err
 		}
 	}
+	sure, err := c.settle(ctx, cr, i)
+	if err != nil {
+		return nil, false, err
+	}
 	i.mu.Lock()
-	keepCache = !i.stale
+	if !sure {
+		i.detachSpans(0, maxOffset)
+	}
+	keepCache = sure && !i.stale
 	i.stale = false
 	i.mu.Unlock()
 	return c.newFile(cr, i, mode), keepCache, nil
+}
+
+// settle asks once more if the attributes just had crossed with a change of
+// ours, so that they do not tell whether there was another's. sure says that
+// they do now.
+func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure bool, err error) {
+	for range 2 {
+		i.mu.Lock()
+		sure = !i.expires.IsZero()
+		i.mu.Unlock()
+		if sure {
+			return true, nil
+		}
+		if err := c.revalidate(ctx, cr, i); err != nil {
+			return false, err
+		}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return !i.expires.IsZero(), nil
 }
 
 // mayOpen checks the user's rights and refreshes the attributes, with one call:

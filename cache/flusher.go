@@ -101,16 +101,16 @@ func (c *Cache) runFlusher(ctx context.Context) {
 		case <-tick.C:
 		}
 		for _, i := range c.dirtyInodes() {
-			i.background(time.Now().Add(-c.cfg.WriteDelay), urgent)
+			i.background(time.Now().Add(-c.cfg.WriteDelay), urgent, urgent && c.pool.Stats().Waiting > 0)
 			i.unpin()
 		}
 	}
 }
 
 // background sends what was written before then, and commits what can be:
-// when urgent, when nothing is left to send, or when a quarter of the memory
-// waits for it.
-func (i *Inode) background(then time.Time, urgent bool) {
+// when urgent, if nothing is left to send or a quarter of the memory waits for
+// it, and in any case when the pool is out of buffers.
+func (i *Inode) background(then time.Time, urgent, starved bool) {
 	i.mu.Lock()
 	defer i.unlock()
 	w := &i.wb
@@ -124,7 +124,7 @@ func (i *Inode) background(then time.Time, urgent bool) {
 		return
 	}
 	old := !w.unsent() && w.unstable[0].born.Before(then)
-	if !old && !(urgent && (!w.unsent() || w.unstable.held() > i.c.cfg.MaxDirty/4)) {
+	if !old && !starved && !(urgent && (!w.unsent() || w.unstable.held() > i.c.cfg.MaxDirty/4)) {
 		return
 	}
 	i.refs.Add(1)

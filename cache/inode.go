@@ -42,6 +42,8 @@ type Inode struct {
 	access map[userKey]grant
 	opens  int
 	silly  *silly
+	// removed: we have removed the last name, and nobody has it open.
+	removed bool
 
 	names map[string]*dentry // directories
 	wb    writeback          // regular files

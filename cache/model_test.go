@@ -72,7 +72,7 @@ func (m *model) at(off, n int) []byte {
 // Whatever one user does to one file, through several openings, reads give
 // what was written, and what fsync or close has acknowledged is on disk.
 func TestModelSequential(t *testing.T) {
-	rounds := 30
+	rounds := 16
 	if testing.Short() {
 		rounds = 8
 	}
@@ -176,7 +176,7 @@ func differ(a, b []byte) int {
 
 // Several users of one file, each in a region of its own, side by side.
 func TestModelConcurrent(t *testing.T) {
-	rounds := 12
+	rounds := 6
 	if testing.Short() {
 		rounds = 3
 	}
@@ -246,6 +246,64 @@ func runRegion(t *testing.T, c *Cache, srv *fake, i *Inode, r *rand.Rand, base, 
 				t.Errorf("after fsync the disk differs at %d", base+differ(p, m))
 				return
 			}
+		}
+	}
+}
+
+// Writers, truncations and fsyncs side by side: who wins is open, but what
+// fsync leaves on disk is what reads give.
+func TestModelTruncateRaces(t *testing.T) {
+	rounds := 8
+	if testing.Short() {
+		rounds = 2
+	}
+	first := rand.Uint64()
+	for k := range rounds {
+		seed := first + uint64(k)
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 3))
+			srv := unruly(t, rand.New(rand.NewPCG(seed, 4)))
+			c := newCache(t, srv, smallConfig(r))
+			f := create(t, c, "a")
+			var wg sync.WaitGroup
+			for g := range 4 {
+				wg.Go(func() { runTruncates(t, c, f, rand.New(rand.NewPCG(seed, uint64(10+g)))) })
+			}
+			wg.Wait()
+			check(t, f.Flush(ctx))
+			got, want := read(t, f, 200<<10, 0), srv.content("a")
+			if !bytes.Equal(got, want) {
+				t.Errorf("%d bytes read, %d on disk; first difference at %d", len(got), len(want), differ(got, want))
+			}
+			if a, _, err := c.GetAttr(ctx, alice, f.i); err != nil || a.Size != uint64(len(want)) {
+				t.Errorf("size %d, %d on disk, %v", a.Size, len(want), err)
+			}
+			f.Release()
+		})
+	}
+}
+
+func runTruncates(t *testing.T, c *Cache, f *File, r *rand.Rand) {
+	p := make([]byte, 12<<10)
+	for range 60 {
+		off := int64(r.IntN(100 << 10))
+		var err error
+		switch r.IntN(8) {
+		case 0:
+			size := uint64(off)
+			_, _, err = c.SetAttr(ctx, alice, f.i, nfsclient.SetAttr{Size: &size})
+		case 1:
+			err = f.Fsync(ctx)
+		case 2, 3:
+			_, err = f.Read(ctx, p, off)
+		default:
+			p[0]++
+			_, err = f.Write(ctx, p[:1+r.IntN(len(p))], off)
+		}
+		if err != nil {
+			t.Error(err)
+			return
 		}
 	}
 }

@@ -147,7 +147,7 @@ func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err er
 			if share {
 				want = int(min(int64(want), next-pos))
 			}
-			if s, err = f.fetchExact(ctx, pos, want); err != nil {
+			if s, err = f.fetchExact(ctx, pos, want, share); err != nil {
 				return got, err
 			}
 		}
@@ -179,15 +179,22 @@ func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err er
 	return got, nil
 }
 
-// fetchExact reads n bytes as a span that others may share meanwhile. The
-// caller is left as its user, unless there is an error.
-func (f *File) fetchExact(ctx context.Context, off int64, n int) (*span, error) {
+// fetchExact reads n bytes as a span that others may share meanwhile; with
+// share, it may turn out to be another's. The caller is left as its user,
+// unless there is an error.
+func (f *File) fetchExact(ctx context.Context, off int64, n int, share bool) (*span, error) {
 	i := f.i
 	buf, err := i.c.pool.Get(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	i.mu.Lock()
+	if s, _ := i.findSpan(off); s != nil && share { // begun while we had no lock
+		s.users++
+		i.mu.Unlock()
+		buf.Release()
+		return s, nil
+	}
 	s := i.addSpan(off, n, buf, false)
 	i.mu.Unlock()
 	if err := i.fetch(ctx, f.cr, s); err != nil {

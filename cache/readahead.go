@@ -11,9 +11,6 @@ const (
 	firstWindow = 128 << 10
 	// largeRead is what only a stream asks for: one is enough to see it.
 	largeRead = 32 << 10
-	// leastAhead is the least worth a READ ahead of its need, but for a file's
-	// end.
-	leastAhead = 64 << 10
 )
 
 // readAhead is how an open file is being read. File.mu guards it.
@@ -46,7 +43,7 @@ func (r *readAhead) advance(off int64, n int, most int) (from, to int64) {
 	switch {
 	case r.window == 0:
 		r.window = max(firstWindow, 2*n)
-	case r.next-r.end < int64(r.window)/2:
+	case r.next-r.end <= int64(r.window)/2:
 		r.window *= 2
 	}
 	r.window = min(r.window, most)
@@ -69,7 +66,7 @@ func (f *File) readAhead(off int64, n int) {
 	rsize := int64(c.cfg.RSize)
 	for from < to {
 		stop := min(from-from%rsize+rsize, to)
-		if stop < size && stop%rsize != 0 && (stop-from < leastAhead || int64(f.ra.window) >= 2*rsize) {
+		if stop < size && stop%rsize != 0 && stop-from < int64(f.ra.window)/2 {
 			break // wait until it makes a larger READ
 		}
 		k := f.startAhead(from, int(stop-from))

@@ -29,7 +29,9 @@ func (i *Inode) start() {
 		if !i.c.spawn(func() { i.runWrite(i.c.life, e) }) {
 			w.flight.remove(e)
 			w.dirty.insert(e)
-			i.c.releaseWriter()
+			if next := i.c.releaseWriter(); next != nil {
+				next.unpin() // nothing is sent any more
+			}
 			i.unpin()
 			return
 		}

@@ -149,6 +149,9 @@ func (c *Cache) removeSilly(ctx context.Context, i *Inode) {
 	w, err := c.cl.Remove(ctx, s.cr, s.dir.h, s.name)
 	c.changed(st, s.dir, w, s.name, nil, err == nil)
 	if status, ok := nfsclient.StatusOf(err); err == nil || ok && status == nfsclient.ErrNoEnt {
+		i.mu.Lock()
+		i.removed = i.opens == 0 && i.attr.Nlink <= 1
+		i.mu.Unlock()
 		c.endSilly(i, s)
 		return
 	}

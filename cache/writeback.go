@@ -118,8 +118,12 @@ func (i *Inode) replaced(off, end int64) {
 
 // fail records that data could not be written; mu is held.
 func (i *Inode) fail(err error) {
+	if i.removed {
+		return // nobody can miss it
+	}
 	i.wb.errors++
 	i.wb.err = err
+	i.stale, i.tell = true, true // the kernel has what the server has not
 	c := i.c
 	c.mu.Lock()
 	c.lost[i] = err

@@ -55,8 +55,8 @@ type Pool struct {
 	arenas   []*mem.Arena
 	made     int // slabs in arenas
 	free     []*slab
-	partial  [classes]list.List // slabs with both lent and free buffers
-	lent     int                // bytes lent, by buffer size
+	partial  [classes][]*slab // slabs with both lent and free buffers
+	lent     int              // bytes lent, by buffer size
 	leases   int
 	waiters  list.List // of *waiter, oldest first
 }
@@ -69,7 +69,7 @@ type slab struct {
 	class int
 	idle  []uint16 // indices of free buffers
 	gen   [slabSize / MinSize]uint32
-	elem  *list.Element // in partial, nil if not there
+	pos   int // in partial, -1 if not there
 }
 
 type waiter struct {
@@ -201,8 +201,8 @@ func (p *Pool) wait(ctx context.Context, class int) (Lease, error) {
 
 // take finds a free buffer, in a larger class if there is none; mu is held.
 func (p *Pool) take(class int) (Lease, bool) {
-	if e := p.partial[class].Front(); e != nil {
-		return p.cut(e.Value.(*slab)), true
+	if l := p.partial[class]; len(l) > 0 {
+		return p.cut(l[len(l)-1]), true
 	}
 	if n := len(p.free); n > 0 {
 		s := p.free[n-1]
@@ -218,8 +218,8 @@ func (p *Pool) take(class int) (Lease, bool) {
 		return Lease{}, false
 	}
 	for c := class + 1; c < classes; c++ {
-		if e := p.partial[c].Front(); e != nil {
-			return p.cut(e.Value.(*slab)), true
+		if l := p.partial[c]; len(l) > 0 {
+			return p.cut(l[len(l)-1]), true
 		}
 	}
 	return Lease{}, false
@@ -240,12 +240,18 @@ func (p *Pool) cut(s *slab) Lease {
 // place puts s into the list where it belongs; mu is held.
 func (p *Pool) place(s *slab) {
 	some := len(s.idle) > 0 && len(s.idle) < slabSize/(MinSize<<s.class)
-	if some && s.elem == nil {
-		s.elem = p.partial[s.class].PushFront(s)
+	l := &p.partial[s.class]
+	if some && s.pos < 0 {
+		s.pos = len(*l)
+		*l = append(*l, s)
 	}
-	if !some && s.elem != nil {
-		p.partial[s.class].Remove(s.elem)
-		s.elem = nil
+	if !some && s.pos >= 0 {
+		last := len(*l) - 1
+		(*l)[s.pos] = (*l)[last]
+		(*l)[s.pos].pos = s.pos
+		(*l)[last] = nil
+		*l = (*l)[:last]
+		s.pos = -1
 	}
 	if len(s.idle) == slabSize/(MinSize<<s.class) {
 		p.free = append(p.free, s)
@@ -291,7 +297,7 @@ func (p *Pool) grow() error {
 	p.arenas = append(p.arenas, a)
 	p.made += n
 	for k := range n {
-		p.free = append(p.free, &slab{arena: a, off: k * slabSize, idle: make([]uint16, 0, slabSize/MinSize)})
+		p.free = append(p.free, &slab{arena: a, off: k * slabSize, pos: -1, idle: make([]uint16, 0, slabSize/MinSize)})
 	}
 	p.serve()
 	return nil

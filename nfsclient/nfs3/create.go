@@ -68,7 +68,16 @@ func createRequest(args *wire.CreateArgs, res *wire.MadeRes) *request {
 
 func (c *Client) create(ctx context.Context, cr nfsclient.Cred, args *wire.CreateArgs) (nfsclient.Made, error) {
 	var res wire.MadeRes
-	return c.make(ctx, cr, createRequest(args, &res), &res, args.Where)
+	m, err := c.make(ctx, cr, createRequest(args, &res), &res, args.Where)
+	if err != nil || m.Attr.Type == nfsclient.Regular {
+		return m, err
+	}
+	// Linux servers answer an unchecked create with whatever has the name.
+	status := nfsclient.ErrExist
+	if m.Attr.Type == nfsclient.Directory {
+		status = nfsclient.ErrIsDir
+	}
+	return nfsclient.Made{Dir: m.Dir}, &nfsclient.Error{Op: "CREATE", Status: status}
 }
 
 // Mkdir implements nfsclient.Client.

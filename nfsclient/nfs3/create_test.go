@@ -28,6 +28,21 @@ func TestCreateUnchecked(t *testing.T) {
 	}
 }
 
+// A server may answer an unchecked create with a file of another type.
+func TestCreateOverOtherTypes(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	fifo := filePost
+	fifo.Attr.Type = nfsclient.FIFO
+	for want, attr := range map[nfsclient.Status]wire.PostAttr{nfsclient.ErrIsDir: dirPost, nfsclient.ErrExist: fifo} {
+		nfs.expect(nfsStep(wire.ProcCreate, &wire.MadeRes{Handle: newHandle, Attr: attr, Dir: wire.Wcc{After: dirPost}}))
+		m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{}, false)
+		wantStatus(t, err, want)
+		if m.Handle != "" || m.Dir.After == nil {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
 // Handle and attributes that the server leaves out are asked for, whatever was
 // made.
 func TestMadeIsCompleted(t *testing.T) {

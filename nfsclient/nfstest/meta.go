@@ -223,7 +223,8 @@ func testStale(e *env) {
 }
 
 func testBadHandle(e *env) {
-	for _, h := range []nfsclient.Handle{"x", nfsclient.Handle(strings.Repeat("\xff", 64)), e.dir + "x", e.dir[:len(e.dir)-1]} {
+	// Not one with bytes added: Linux does not look at those.
+	for _, h := range []nfsclient.Handle{"x", nfsclient.Handle(strings.Repeat("\xff", 64)), e.dir[:len(e.dir)-1]} {
 		_, err := e.c.GetAttr(e.ctx, e.cr, h)
 		e.status("GETATTR of a made-up handle", err, nfsclient.ErrBadHandle, nfsclient.ErrStale)
 	}

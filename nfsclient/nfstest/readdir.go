@@ -19,8 +19,13 @@ func testReadDirEmpty(e *env) {
 	}
 }
 
-func testReadDirPlain(e *env) { e.bigDir(3000, false) }
-func testReadDirPlus(e *env)  { e.bigDir(3000, true) }
+// A directory of many parts, listed with and without attributes.
+func testReadDir(e *env) {
+	want := e.fill(3000)
+	for _, plus := range []bool{false, true} {
+		e.listed(want, plus)
+	}
+}
 
 // fill makes n files in the test's directory, several at once, and returns
 // their names' file ids.
@@ -56,12 +61,12 @@ func (e *env) runFill(ids []uint64, first, step int) {
 	}
 }
 
-func (e *env) bigDir(n int, plus bool) {
+// listed asserts that the test's directory has these entries and no others.
+func (e *env) listed(want map[string]uint64, plus bool) {
 	e.Helper()
-	want := e.fill(n)
 	got := e.list(e.dir, plus)
-	if len(got) != n {
-		e.Errorf("%d entries listed, %d made", len(got), n)
+	if len(got) != len(want) {
+		e.Errorf("%d entries listed, %d made (plus %v)", len(got), len(want), plus)
 	}
 	handles := 0
 	for name, id := range want {

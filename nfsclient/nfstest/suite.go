@@ -35,7 +35,7 @@ func RunAs(t *testing.T, cr nfsclient.Cred, dial Dial) {
 		{"Large", testLarge}, {"Commit", testCommit}, {"DataOfOtherTypes", testDataOfOtherTypes},
 		{"Create", testCreate}, {"CreateExclusive", testCreateExclusive}, {"Mkdir", testMkdir}, {"Remove", testRemove},
 		{"Rename", testRename}, {"Link", testLink}, {"Symlink", testSymlink}, {"Mknod", testMknod}, {"Devices", testDevices},
-		{"ReadDirEmpty", testReadDirEmpty}, {"ReadDir", testReadDirPlain}, {"ReadDirPlus", testReadDirPlus},
+		{"ReadDirEmpty", testReadDirEmpty}, {"ReadDir", testReadDir},
 		{"ReadDirResume", testReadDirResume}, {"Stale", testStale}, {"BadHandle", testBadHandle},
 		{"Canceled", testCanceled}, {"Concurrent", testConcurrent},
 	} {

@@ -37,10 +37,46 @@
 //   - What a peer can make a link hold is fixed when it connects, but for the
 //     chunk lists of one header in each slot, of which chunk.go has the bounds.
 //
-// Goroutines: one runReaper for each link, started by Dial, joined by
+// # The responder
+//
+// A Server takes clients from listeners. A call belongs to one worker from its
+// arrival until its reply is posted (server_call.go): the header is checked,
+// memory for all of it is leased, read chunks are pulled, the handler runs,
+// and server_reply.go sends what it has encoded, as server_plan.go has decided.
+//
+// Invariants:
+//
+//   - Memory for chunks is leased once in a call, before anything is pulled, and
+//     for the reply, too (server_pool.go). Whoever waits for memory holds none,
+//     so calls cannot wait for each other. Nothing waits while it holds the
+//     reaper.
+//   - A lease goes back when the Send that ends the call has completed, or when
+//     the connection has been closed; in between work requests may name it.
+//   - What a client can make the server hold is bounded: its own arena, fixed
+//     when it connects, ServerConfig.ConnMemory for chunks, one worker for each
+//     receive, and the lists of one header in each call. What all can, by
+//     ServerConfig.Memory and MaxConns.
+//   - The receive of a call is posted again, and receives for all credits
+//     granted with it, before the reply is sent.
+//   - Work requests posted never exceed the send queue, nor RDMA Reads what the
+//     client serves: tokens that completions give back bound both.
+//   - A chunk list that breaks the rules costs its call (ERR_CHUNK); a key that
+//     is not valid, a message without an XID, a call beyond the receives, or a
+//     client that takes nothing for ServerConfig.StallTimeout, the connection.
+//   - Send with Invalidate is used when the client's private data allows it and
+//     its call named exactly one key.
+//
+// # Goroutines and locks
+//
+// Of a Server: one runWatch for each Serve, and for each client one runConn,
+// which reaps, and its runWorkers. Serve joins runWatch and runConn, runConn
+// its workers. Server.mu, serverConn.mu and serverPool.mu are leaves, except
+// that receives are posted with serverConn.mu held.
+//
+// Of a requester: one runReaper for each link, started by Dial, joined by
 // Link.Close. A slot's stall timer only ever ends the link.
 //
-// Locks: link.mu, credits.mu and longPool.mu are leaves, except that the reaper
+// Its locks: link.mu, credits.mu and longPool.mu are leaves, except that the reaper
 // updates grants with link.mu held: link.mu before credits.mu. dialer.mu is
 // held while arenas are registered with the device. No lock is held while
 // posting or waiting.

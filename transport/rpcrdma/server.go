@@ -23,8 +23,8 @@ type ServerConfig struct {
 	// to and from a client: whole KiB from 1024 to 256 KiB. Default 4096.
 	InlineIn, InlineOut int
 	// Credits is the most calls that one client may have under way (default
-	// 128), TotalCredits the most that all may have together (default 2048),
-	// except that every client may have one.
+	// 128). TotalCredits (default 2048) are shared among all clients: as they
+	// become more, each is granted less, but never less than one.
 	Credits, TotalCredits int
 	// MaxPayload bounds the payload of one call or reply; default 1 MiB.
 	MaxPayload int

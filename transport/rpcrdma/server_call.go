@@ -45,6 +45,7 @@ type serverCall struct {
 	reply    xdr.Writer
 	head     xdr.Writer
 	req      transport.Request
+	handled  bool
 	payloads [maxReplyPayloads]mem.Vec
 	added    int
 
@@ -89,6 +90,9 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	at, err := ParseHeader(in, &k.hdr)
 	k.asked = k.hdr.Credits
 	if bad := (*HeaderError)(nil); errors.As(err, &bad) {
+		// RFC 8166 section 4.5 has messages of less than 28 bytes discarded.
+		// As Linux does, we answer as soon as there is an XID: a client that
+		// counts on a reply would wait for it forever.
 		switch {
 		case !bad.Fixed:
 			k.abandon(ctx, err)
@@ -278,7 +282,15 @@ func (k *serverCall) checkRPC() (isReply bool, err error) {
 	return kind == 1, nil
 }
 
-var errNoReply = errors.New("call has no reply")
+var errNoReply = errors.New("the handler gave no reply")
+
+// callHandler is the handler of one call; it notes that the call reached it.
+type callHandler serverCall
+
+func (h *callHandler) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
+	h.handled = true
+	return h.c.s.handler.Serve(ctx, q)
+}
 
 // serve runs the handler and sends the reply.
 func (k *serverCall) serve(ctx context.Context) {
@@ -290,12 +302,15 @@ func (k *serverCall) serve(ctx context.Context) {
 		Transport: q.Transport, Peer: q.Peer, Args: q.Args, Reply: q.Reply,
 		Lease: q.Lease, AddPayload: q.AddPayload,
 	}
-	if !oncrpc.Serve(ctx, k.c.s.handler, q) {
-		// Not an RPC call, or one that its handler loses with the connection.
+	k.handled = false
+	switch ok := oncrpc.Serve(ctx, (*callHandler)(k), q); {
+	case ok:
+		k.sendReply(ctx, room)
+	case k.handled:
 		k.abandon(ctx, errNoReply)
-		return
+	default:
+		k.giveUp(ctx, chunkError("RPC header malformed"))
 	}
-	k.sendReply(ctx, room)
 }
 
 // leasePayload is transport.Request.Lease: memory of the call's own, as much as

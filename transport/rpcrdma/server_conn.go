@@ -54,18 +54,18 @@ type serverConn struct {
 	busy     atomic.Int64  // tokens of sends and reads out
 	moved    atomic.Uint64 // completions of sends and reads
 	arrivals atomic.Uint64
-	watch    connWatch
 
 	mu     sync.Mutex
 	posted int   // receives in use; those from here on were never posted
 	cause  error // why the connection was given up by this side
 	ended  bool
+	watch  connWatch
 }
 
 // arrival is a message in receive buffer Recv.
 type arrival struct{ recv, n int }
 
-// connWatch is what runWatch, and nobody else, remembers of a connection.
+// connWatch is what runWatch remembers of a connection.
 type connWatch struct {
 	moved, arrivals     uint64
 	movedAt, arrivalsAt time.Time
@@ -93,21 +93,14 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 	}
 }
 
-func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
-	cfg := &c.s.cfg
-	n := c.receives()
+// makeBuffers makes what a connection holds for as long as it lives. The
+// caller closes the arena.
+func (c *serverConn) makeBuffers() (err error) {
+	cfg, n := &c.s.cfg, c.receives()
 	// Twice out for a call: its message, and small payloads leased for it.
-	size := n*(cfg.InlineIn+2*c.out) + padRoom
-	if c.arena, err = mem.NewArena(size); err != nil {
-		return errors.Join(err, req.Reject(nil))
+	if c.arena, err = mem.NewArena(n*(cfg.InlineIn+2*c.out) + padRoom); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, c.arena.Close()) }()
-	region, err := c.s.dev.Register(c.arena)
-	if err != nil {
-		return errors.Join(err, req.Reject(nil))
-	}
-	defer func() { err = errors.Join(err, region.Close()) }()
-
 	c.work = make(chan arrival, n)
 	c.free = make(chan *serverCall, n)
 	for i := range n {
@@ -117,15 +110,31 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 	}
 	groups := min(sendGroups, (c.s.dev.Caps().MaxQueue-cfg.ReadDepth)/groupWRs)
 	c.sends = make(chan struct{}, groups)
-	conn, err := req.Accept(ctx, verbs.ConnOptions{
+	return nil
+}
+
+func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
+	cfg, n := &c.s.cfg, c.receives()
+	if err = c.makeBuffers(); err != nil {
+		return errors.Join(err, req.Reject(nil))
+	}
+	defer func() { err = errors.Join(err, c.arena.Close()) }()
+	region, err := c.s.dev.Register(c.arena)
+	if err != nil {
+		return errors.Join(err, req.Reject(nil))
+	}
+	defer func() { err = errors.Join(err, region.Close()) }()
+	accepting, stopAccept := context.WithTimeout(ctx, cfg.StallTimeout)
+	conn, err := req.Accept(accepting, verbs.ConnOptions{
 		PrivateData: PrivateData{RemoteInvalidate: true, SendSize: cfg.InlineOut, RecvSize: cfg.InlineIn}.Append(nil),
-		SendQueue:   groups*groupWRs + cfg.ReadDepth,
+		SendQueue:   cap(c.sends)*groupWRs + cfg.ReadDepth,
 		RecvQueue:   n,
 		ReadsOut:    cfg.ReadDepth,
 		Prepare: func(qp verbs.QP) error {
 			return c.postReceives(qp, min(n, firstReceives+recvSlack))
 		},
 	})
+	stopAccept()
 	if err != nil {
 		return err
 	}
@@ -280,11 +289,17 @@ func (c *serverConn) fail(err error) {
 
 // look is called by runWatch every now and then.
 func (c *serverConn) look(now time.Time) {
+	if err := c.overdue(now); err != nil {
+		c.fail(err)
+	}
+}
+
+// overdue tells whether the client has stalled, or been silent, for too long.
+func (c *serverConn) overdue(now time.Time) error {
 	c.mu.Lock()
-	up := c.conn != nil && c.cause == nil && !c.ended
-	c.mu.Unlock()
-	if !up {
-		return
+	defer c.mu.Unlock()
+	if c.conn == nil || c.cause != nil || c.ended {
+		return nil
 	}
 	w := &c.watch
 	if n := c.moved.Load(); n != w.moved || c.busy.Load() == 0 || w.movedAt.IsZero() {
@@ -295,8 +310,9 @@ func (c *serverConn) look(now time.Time) {
 	}
 	switch idle := c.s.cfg.IdleTimeout; {
 	case now.Sub(w.movedAt) >= c.s.cfg.StallTimeout:
-		c.fail(fmt.Errorf("client took nothing for %v", now.Sub(w.movedAt).Round(time.Millisecond)))
+		return fmt.Errorf("client took nothing for %v", now.Sub(w.movedAt).Round(time.Millisecond))
 	case idle > 0 && now.Sub(w.arrivalsAt) >= idle:
-		c.fail(fmt.Errorf("client made no call for %v", now.Sub(w.arrivalsAt).Round(time.Millisecond)))
+		return fmt.Errorf("client made no call for %v", now.Sub(w.arrivalsAt).Round(time.Millisecond))
 	}
+	return nil
 }

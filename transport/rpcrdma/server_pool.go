@@ -80,8 +80,10 @@ func (p *serverPool) lease(ctx context.Context, acct *poolAccount, n int) (mem.S
 	}
 	w := &poolWaiter{acct: acct, n: n, ready: make(chan mem.Seg, 1)}
 	p.queue = append(p.queue, w)
-	p.stats.Waits++
 	p.serveQueue()
+	if len(w.ready) == 0 {
+		p.stats.Waits++
+	}
 	p.mu.Unlock()
 	select {
 	case s := <-w.ready:

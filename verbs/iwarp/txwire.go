@@ -73,10 +73,15 @@ func (m *message) answer(r *response) {
 	m.one[0] = r.seg
 }
 
-// permit is a window that a batch reads from.
+// permit is a window that a batch reads from, up to byte end of the batch. last
+// tells that the answer ends there. Once those bytes are sent the window may be
+// revoked with no harm: the peer, which has them, may cause just that before
+// this side gets to do anything else.
 type permit struct {
-	w   *window
-	key uint32
+	w    *window
+	key  uint32
+	end  int
+	last bool
 }
 
 // batch is what the holder of the wire is sending. Its vectors point into
@@ -90,9 +95,10 @@ type batch struct {
 	bytes   int
 	fpdus   int
 	started bool // some of it is sent, some not
+	sent    int  // bytes sent
 	permits []permit
+	granted int          // permits before it are used up
 	done    []*sendEntry // requests that end within the batch
-	answers []*window    // of answers that end within the batch
 
 	park    bool
 	full    bool // the socket took no more
@@ -110,7 +116,7 @@ func (b *batch) init(c *conn) {
 func (b *batch) build() error {
 	t := &b.c.tx
 	b.head, b.vecs, b.pos, b.bytes, b.fpdus = b.head[:0], b.vecs[:0], 0, 0, 0
-	b.permits, b.done, b.answers = b.permits[:0], b.done[:0], b.answers[:0]
+	b.permits, b.done, b.sent, b.granted = b.permits[:0], b.done[:0], 0, 0
 	for b.fpdus < batchFPDUs && b.bytes < batchBytes && len(b.vecs) < batchVecs-maxSGE-2 {
 		if !b.msg.active {
 			if !t.take(&b.msg) {
@@ -118,18 +124,19 @@ func (b *batch) build() error {
 			}
 			b.msg.active = true
 			if b.msg.window != nil {
-				b.permits = append(b.permits, permit{b.msg.window, b.msg.key})
+				b.permits = append(b.permits, permit{w: b.msg.window, key: b.msg.key})
 			}
 		} else if b.fpdus == 0 && b.msg.window != nil {
-			b.permits = append(b.permits, permit{b.msg.window, b.msg.key})
+			b.permits = append(b.permits, permit{w: b.msg.window, key: b.msg.key})
 		}
 		if err := b.fpdu(&b.msg); err != nil {
 			return err
 		}
 		switch {
-		case b.msg.active:
 		case b.msg.window != nil:
-			b.answers = append(b.answers, b.msg.window)
+			p := &b.permits[len(b.permits)-1]
+			p.end, p.last = b.bytes, !b.msg.active
+		case b.msg.active:
 		case b.msg.entry != nil && b.msg.op != opReadRequest:
 			b.done = append(b.done, b.msg.entry)
 		}
@@ -247,10 +254,10 @@ func (b *batch) write(fd uintptr) bool {
 
 func (b *batch) writeOnce(fd uintptr) (int, syscall.Errno) {
 	c := b.c
-	if len(b.permits) > 0 {
+	if b.granted < len(b.permits) {
 		c.memory.mu.RLock()
 		defer c.memory.mu.RUnlock()
-		for _, p := range b.permits {
+		for _, p := range b.permits[b.granted:] {
 			if !p.w.permits(p.key) {
 				b.err = errRevoked
 				return 0, 0
@@ -262,7 +269,17 @@ func (b *batch) writeOnce(fd uintptr) (int, syscall.Errno) {
 		b.err = verbs.ErrClosed
 		return 0, 0
 	}
-	return writev(fd, b.vecs[b.pos:])
+	n, errno := writev(fd, b.vecs[b.pos:])
+	if errno == 0 {
+		b.sent += n
+		for b.granted < len(b.permits) && b.permits[b.granted].end <= b.sent {
+			if p := b.permits[b.granted]; p.last {
+				p.w.answers.Add(-1)
+			}
+			b.granted++
+		}
+	}
+	return n, errno
 }
 
 func (b *batch) advance(n int) {
@@ -317,10 +334,7 @@ func (c *conn) transmitSome(park bool, batches int) {
 			for _, e := range b.done {
 				t.finish(e)
 			}
-			for _, w := range b.answers {
-				w.answers.Add(-1)
-			}
-			b.done, b.answers = b.done[:0], b.answers[:0]
+			b.done = b.done[:0]
 		}
 		yield := unsent || !park && n+1 >= batches && t.pending()
 		if yield || !unsent && !t.pending() {

@@ -1,0 +1,425 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rdmafs/rdmafs/cache/bufpool"
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// kernel records what the kernel is told.
+type kernel struct {
+	inodes  chan uint64
+	entries chan string
+}
+
+func newKernel() *kernel {
+	return &kernel{make(chan uint64, 100), make(chan string, 100)}
+}
+
+func (k *kernel) InvalidateInode(i *Inode)              { k.inodes <- i.Ino() }
+func (k *kernel) InvalidateEntry(d *Inode, name string) { k.entries <- name }
+
+func TestCloseToOpen(t *testing.T) {
+	srv, k := newFake(t), newKernel()
+	srv.foreign("a", []byte("one"))
+	cfg := testConfig()
+	cfg.Kernel = k
+	c := newCache(t, srv, cfg)
+	f, _ := open(t, c, "a", rw)
+	if got := read(t, f, 10, 0); string(got) != "one" {
+		t.Fatalf("read %q", got)
+	}
+	f.Release()
+	f, keep := open(t, c, "a", rw)
+	if !keep {
+		t.Error("pages of an unchanged file are dropped")
+	}
+	write(t, f, []byte("ours"), 0)
+	check(t, f.Flush(ctx))
+	f.Release()
+	f, keep = open(t, c, "a", rw)
+	if !keep {
+		t.Error("pages are dropped for our own change")
+	}
+	f.Release()
+	srv.foreign("a", []byte("theirs"))
+	f, keep = open(t, c, "a", rw)
+	if keep {
+		t.Error("pages are kept in spite of a change elsewhere")
+	}
+	if got := read(t, f, 10, 0); string(got) != "theirs" {
+		t.Errorf("read %q", got)
+	}
+	if n := <-k.inodes; n != f.i.Ino() {
+		t.Errorf("the kernel was told of inode %d", n)
+	}
+	f.Release()
+	if _, keep = open(t, c, "a", rw); !keep {
+		t.Error("pages are dropped a second time")
+	}
+	f.i.mu.Lock()
+	opens := f.i.opens
+	f.i.mu.Unlock()
+	if opens != 1 {
+		t.Errorf("%d openings", opens)
+	}
+}
+
+// An open whose attributes crossed with a write of ours must still see what
+// someone else did, and only that.
+func TestOpenCrossingOwnWrite(t *testing.T) {
+	for _, theirs := range []bool{false, true} {
+		srv := newFake(t)
+		c := newCache(t, srv, testConfig())
+		f := create(t, c, "a")
+		write(t, f, []byte("first"), 0)
+		check(t, f.Flush(ctx))
+		g, _, err := c.Open(ctx, alice, f.i, rw)
+		check(t, err)
+		g.Release()
+		if theirs {
+			srv.foreign("a", []byte("theirs"))
+		}
+		var once sync.Once
+		srv.hook = func(op string, done bool) error {
+			if done && (op == "GETATTR" || op == "ACCESS") {
+				once.Do(func() {
+					write(t, f, []byte("x"), 0)
+					check(t, f.Fsync(ctx))
+				})
+			}
+			return nil
+		}
+		g, keep, err := c.Open(ctx, alice, f.i, rw)
+		check(t, err)
+		if keep == theirs {
+			t.Errorf("changed elsewhere %v, but pages kept %v", theirs, keep)
+		}
+		g.Release()
+		f.Release()
+	}
+}
+
+func TestOwnWritesWithoutPreAttributesKeepPages(t *testing.T) {
+	srv := newFake(t)
+	srv.noPre = true
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	write(t, f, pattern(300_000, 1), 0)
+	check(t, f.Flush(ctx))
+	f.Release()
+	f, keep := open(t, c, "a", rw)
+	f.Release()
+	if !keep {
+		t.Error("pages are dropped for our own change")
+	}
+}
+
+func TestForeignChangeBetweenOwnWritesIsSeen(t *testing.T) {
+	srv := newFake(t)
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	write(t, f, []byte("ours"), 0)
+	check(t, f.Flush(ctx))
+	srv.foreign("a", []byte("theirs"))
+	write(t, f, []byte("x"), 0)
+	check(t, f.Flush(ctx))
+	f.Release()
+	f, keep := open(t, c, "a", rw)
+	defer f.Release()
+	if keep {
+		t.Error("pages are kept though someone else wrote in between")
+	}
+	if got := read(t, f, 10, 0); string(got) != "xheirs" {
+		t.Errorf("read %q", got)
+	}
+}
+
+func TestKernelForgetsNamesOfChangedDirectory(t *testing.T) {
+	srv, k := newFake(t), newKernel()
+	srv.foreign("a", nil)
+	cfg := testConfig()
+	cfg.Kernel = k
+	c := newCache(t, srv, cfg)
+	lookup(t, c, "a")
+	srv.foreign("b", nil)
+	check(t, c.revalidate(ctx, alice, c.Root()))
+	if name := <-k.entries; name != "a" {
+		t.Errorf("the kernel was told of %q", name)
+	}
+}
+
+// refuse makes ops fail with status while on.
+type refuse struct {
+	mu     sync.Mutex
+	op     string
+	status nfsclient.Status
+}
+
+func (r *refuse) set(op string, s nfsclient.Status) {
+	r.mu.Lock()
+	r.op, r.status = op, s
+	r.mu.Unlock()
+}
+
+func (r *refuse) hook(op string, done bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !done && op == r.op {
+		return fail(op, r.status)
+	}
+	return nil
+}
+
+func TestWriteErrorsAreReportedOncePerOpening(t *testing.T) {
+	for _, s := range []nfsclient.Status{nfsclient.ErrNoSpace, nfsclient.ErrDQuot, nfsclient.ErrIO, nfsclient.ErrStale, nfsclient.ErrAccess} {
+		for _, op := range []string{"WRITE", "COMMIT"} {
+			var r refuse
+			srv := newFake(t)
+			srv.hook = r.hook
+			c := newCache(t, srv, testConfig())
+			f := create(t, c, "a")
+			g, _, err := c.Open(ctx, alice, f.i, rw)
+			check(t, err)
+			r.set(op, s)
+			write(t, f, pattern(200_000, 1), 0)
+			if err := f.Flush(ctx); status(err) != s {
+				t.Errorf("%s, %v: flush: %v", op, s, err)
+			}
+			if err := f.Fsync(ctx); err != nil {
+				t.Errorf("%s, %v: reported twice: %v", op, s, err)
+			}
+			if _, err := g.Write(ctx, []byte("x"), 0); status(err) != s {
+				t.Errorf("%s, %v: other opening's write: %v", op, s, err)
+			}
+			r.set("", 0)
+			write(t, g, []byte("x"), 0)
+			check(t, g.Flush(ctx))
+			f.Release()
+			g.Release()
+		}
+	}
+}
+
+func TestLostDataThatNobodyWasToldOf(t *testing.T) {
+	var r refuse
+	srv := newFake(t)
+	srv.hook = r.hook
+	pool, err := bufpool.New(bufpool.Config{Limit: 1})
+	check(t, err)
+	c, err := New(srv, pool, testConfig())
+	check(t, err)
+	f := create(t, c, "a")
+	write(t, f, []byte("x"), 0)
+	f.Release() // without Flush
+	r.set("WRITE", nfsclient.ErrNoSpace)
+	if err := c.Close(ctx); status(err) != nfsclient.ErrNoSpace {
+		t.Errorf("Close: %v", err)
+	}
+	check(t, pool.Close())
+}
+
+func TestCloseGivesUpWithItsContext(t *testing.T) {
+	srv := newFake(t)
+	pool, err := bufpool.New(bufpool.Config{Limit: 1})
+	check(t, err)
+	c, err := New(srv, pool, testConfig())
+	check(t, err)
+	f := create(t, c, "a")
+	write(t, f, pattern(200_000, 1), 0)
+	f.Release()
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := c.Close(gone); !errors.Is(err, ErrClosed) {
+		t.Errorf("Close: %v", err)
+	}
+	check(t, pool.Close())
+}
+
+func TestInterruptedFsyncLosesNothing(t *testing.T) {
+	srv := newFake(t)
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	write(t, f, []byte("x"), 0)
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := f.Fsync(gone); !errors.Is(err, context.Canceled) {
+		t.Fatalf("fsync: %v", err)
+	}
+	check(t, f.Fsync(ctx))
+	if string(srv.content("a")) != "x" {
+		t.Error("the byte is not on disk")
+	}
+}
+
+func TestWritesCarryTheOpenersCredentials(t *testing.T) {
+	srv := newFake(t)
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	g, _, err := c.Open(ctx, bob, f.i, rw)
+	check(t, err)
+	defer g.Release()
+	write(t, f, []byte("aaaa"), 0)
+	write(t, g, []byte("bb"), 2)
+	write(t, g, []byte("b"), 4)
+	f.i.mu.Lock()
+	for _, e := range f.i.wb.dirty {
+		if e.cr.UID != bob.UID || e.off != 2 {
+			t.Errorf("dirty at %d for user %d", e.off, e.cr.UID)
+		}
+	}
+	f.i.mu.Unlock()
+	check(t, g.Fsync(ctx))
+	if got := string(srv.content("a")); got != "aabbb" {
+		t.Errorf("server has %q", got)
+	}
+}
+
+func TestSyncAndDirectWritesAreDurable(t *testing.T) {
+	srv := newFake(t)
+	c := newCache(t, srv, testConfig())
+	base := create(t, c, "a")
+	defer base.Release()
+	for n, mode := range []OpenMode{{Read: true, Write: true, Sync: true}, {Read: true, Write: true, Direct: true}} {
+		f, _, err := c.Open(ctx, alice, base.i, mode)
+		check(t, err)
+		want := pattern(150_000, byte(n))
+		write(t, base, pattern(1000, 9), 149_500) // dirty underneath
+		write(t, f, want, 0)
+		if got := srv.content("a"); !bytes.Equal(got[:150_000], want) {
+			t.Errorf("%+v: disk differs at %d", mode, differ(got, want))
+		}
+		if got := read(t, f, 150_000, 0); !bytes.Equal(got, want) {
+			t.Errorf("%+v: read differs", mode)
+		}
+		f.Release()
+	}
+	check(t, base.Flush(ctx))
+}
+
+func TestModesAndRangesAreChecked(t *testing.T) {
+	c := newCache(t, newFake(t), testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	r, _, err := c.Open(ctx, alice, f.i, OpenMode{Read: true})
+	check(t, err)
+	defer r.Release()
+	w, _, err := c.Open(ctx, alice, f.i, OpenMode{Write: true})
+	check(t, err)
+	defer w.Release()
+	if _, err := r.Write(ctx, []byte("x"), 0); !errors.Is(err, ErrBadMode) {
+		t.Errorf("write: %v", err)
+	}
+	if _, err := w.Read(ctx, make([]byte, 1), 0); !errors.Is(err, ErrBadMode) {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := f.Write(ctx, []byte("xy"), maxOffset-1); status(err) != nfsclient.ErrFBig {
+		t.Errorf("write past the last offset: %v", err)
+	}
+	if n, err := f.Read(ctx, make([]byte, 10), maxOffset-1); n != 0 || err != nil {
+		t.Errorf("read at the last offset: %d, %v", n, err)
+	}
+}
+
+func TestTruncateOnOpen(t *testing.T) {
+	srv := newFake(t)
+	srv.foreign("a", []byte("content"))
+	c := newCache(t, srv, testConfig())
+	f, _ := open(t, c, "a", OpenMode{Read: true, Write: true, Truncate: true})
+	defer f.Release()
+	if got := read(t, f, 10, 0); len(got) != 0 {
+		t.Errorf("read %q", got)
+	}
+	_, g, err := c.Create(ctx, alice, c.Root(), "a", nfsclient.SetAttr{}, true, rw)
+	if status(err) != nfsclient.ErrExist || g != nil {
+		t.Errorf("exclusive create: %v", err)
+	}
+}
+
+// What is written before times are set must not move them.
+func TestTimesSurviveEarlierWrites(t *testing.T) {
+	srv := newFake(t)
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	write(t, f, []byte("x"), 0)
+	when := time.Unix(500, 0)
+	_, _, err := c.SetAttr(ctx, alice, f.i, nfsclient.SetAttr{SetMtime: nfsclient.TimeClient, Mtime: when})
+	check(t, err)
+	check(t, f.Flush(ctx))
+	if a, _, err := c.GetAttr(ctx, alice, f.i); err != nil || !a.Mtime.Equal(when) {
+		t.Errorf("mtime %v, %v", a.Mtime, err)
+	}
+	if srv.count("COMMIT") != 0 {
+		t.Error("a small file cost a COMMIT")
+	}
+}
+
+func TestUnstableAnsweredFileSyncNeedsNoCommit(t *testing.T) {
+	srv := newFake(t)
+	srv.fileSync = true
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	write(t, f, pattern(500_000, 1), 0)
+	check(t, f.Fsync(ctx))
+	if n := srv.count("COMMIT"); n != 0 {
+		t.Errorf("%d COMMITs", n)
+	}
+}
+
+func TestBackgroundWritesAndCommits(t *testing.T) {
+	srv := newFake(t)
+	committed := make(chan struct{}, 1)
+	srv.hook = func(op string, done bool) error {
+		if op == "COMMIT" && done {
+			select {
+			case committed <- struct{}{}:
+			default:
+			}
+		}
+		return nil
+	}
+	cfg := testConfig()
+	cfg.WriteDelay = time.Millisecond
+	c := newCache(t, srv, cfg)
+	f := create(t, c, "a")
+	defer f.Release()
+	write(t, f, []byte("x"), 0)
+	<-committed
+	if string(srv.content("a")) != "x" {
+		t.Error("the byte is not on disk")
+	}
+}
+
+func TestJukeboxIsRetried(t *testing.T) {
+	srv := newFake(t)
+	var mu sync.Mutex
+	left := map[string]int{"READ": 1, "WRITE": 1, "COMMIT": 1}
+	srv.hook = func(op string, done bool) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if !done && left[op] > 0 {
+			left[op]--
+			return fail(op, nfsclient.ErrJukebox)
+		}
+		return nil
+	}
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	want := pattern(100_000, 1)
+	write(t, f, want, 0)
+	check(t, f.Fsync(ctx))
+	if got := read(t, f, len(want), 0); !bytes.Equal(got, want) {
+		t.Error("read differs")
+	}
+}

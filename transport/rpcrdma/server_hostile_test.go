@@ -1,0 +1,444 @@
+package rpcrdma
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/iwarp"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// fullHeader is a header with every list in it.
+func fullHeader(xid uint32) []byte {
+	h := msgHeader(xid, Lists{Read: []ReadSegment{rseg(44, 8)}, Write: []Chunk{chunkOf(1, 2), {}}, Reply: chunkOf(3)})
+	return encodeHeader(&h)
+}
+
+// Every truncation of a header gets an error, unless there is no telling whose.
+func TestServerTruncatedHeaders(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c := dialRaw(t, s.addr, peerSizes(4096))
+	whole := fullHeader(9)
+	for n := FixedHeaderLen; n < len(whole); n++ {
+		c.send(whole[:n], nil)
+		c.wantError(9, ErrChunk)
+	}
+	c.ping(10)
+	for n := range FixedHeaderLen {
+		d := dialRaw(t, s.addr, peerSizes(4096))
+		d.send(whole[:n], nil)
+		d.wantLost()
+	}
+	c.ping(11)
+	if st := s.Stats(); st.Drops != FixedHeaderLen || st.ChunkErrors != uint64(len(whole)-FixedHeaderLen) || st.Memory.Peak != 0 {
+		t.Errorf("statistics %+v", st)
+	}
+}
+
+func TestServerOddMessages(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c := dialRaw(t, s.addr, peerSizes(4096))
+
+	h := msgHeader(1, Lists{})
+	h.Version = 2
+	c.call(h, rpcCall(1, procNull))
+	got, _ := c.wait(verbs.OpRecv)
+	b := c.recvs[got.ID].Bytes()[:got.Len]
+	if want := xdrWords(1, 2, 16, 4, 1, 1, 1); !bytes.Equal(b, want) {
+		t.Errorf("answer to version 2: %x, want %x", b, want)
+	}
+	c.send(xdrWords(2, 1, 1, uint32(MsgP), 4, 4, 0, 0, 0), rpcCall(2, procNull))
+	c.wantError(2, ErrChunk)
+	c.send(xdrWords(3, 1, 1, 17), nil)
+	c.wantError(3, ErrChunk)
+
+	// No answer to these, and no receive lost to them.
+	for range 3 * firstReceives {
+		c.send(xdrWords(4, 1, 1, uint32(Done)), nil)
+		c.ping(5)
+		c.send(xdrWords(4, 1, 1, uint32(Error), uint32(ErrChunk)), nil)
+		c.ping(5)
+		c.send(xdrWords(4, 1, 1, uint32(Error), 99), nil)
+		c.ping(5)
+		c.call(msgHeader(4, Lists{}), rpcAccepted(4))
+		c.ping(5)
+	}
+
+	c.call(msgHeader(6, Lists{}), rpcCall(7, procNull))
+	c.wantError(6, ErrChunk)
+	for n := range 40 {
+		c.call(msgHeader(8, Lists{}), rpcCall(8, procNull)[:n])
+		c.wantError(8, ErrChunk)
+	}
+	c.ping(12)
+}
+
+// Chunk lists that are refused on sight: the connection goes on, and no memory
+// was leased for them.
+func TestServerAbsurdChunks(t *testing.T) {
+	s := startServer(t, ServerConfig{InlineIn: 16384})
+	c := dialRaw(t, s.addr, peerSizes(4096))
+	many := make([]ReadSegment, MaxReadSegments+1)
+	for i := range many {
+		many[i] = rseg(44, 4)
+	}
+	huge := make([]ReadSegment, MaxReadSegments)
+	for i := range huge {
+		huge[i] = rseg(44, math.MaxUint32)
+	}
+	body, _ := sumCall(3, 8)
+	for name, l := range map[string]Lists{
+		"misaligned":               {Read: []ReadSegment{rseg(45, 8)}},
+		"past the end":             {Read: []ReadSegment{rseg(52, 8)}},
+		"overlapping":              {Read: []ReadSegment{rseg(40, 100), rseg(44, 8)}},
+		"descending":               {Read: []ReadSegment{rseg(44, 8), rseg(40, 8)}},
+		"Position Zero":            {Read: []ReadSegment{rseg(0, 8)}},
+		"4 GiB":                    {Read: []ReadSegment{rseg(44, math.MaxUint32)}},
+		"256 times 4 GiB":          {Read: huge},
+		"too many segments":        {Read: many},
+		"too many write chunks":    {Write: make([]Chunk, MaxWriteChunks+1)},
+		"write chunk too long":     {Write: []Chunk{make(Chunk, MaxChunkSegments+1)}},
+		"reply chunk too long":     {Reply: make(Chunk, MaxChunkSegments+1)},
+		"lists too long to return": {Write: []Chunk{make(Chunk, MaxChunkSegments)}, Reply: make(Chunk, MaxChunkSegments)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.call(msgHeader(3, l), body)
+			c.wantError(3, ErrChunk)
+		})
+	}
+	// A count of four thousand million, with nothing behind it.
+	for _, b := range [][]byte{
+		xdrWords(3, 1, 1, 0, 0, 1, math.MaxUint32, 0, 0),
+		xdrWords(3, 1, 1, 0, 0, 0, 1, math.MaxUint32),
+		xdrWords(3, 1, 1, 0, 2, 0, 0),
+	} {
+		c.send(b, body)
+		c.wantError(3, ErrChunk)
+	}
+	c.call(Header{XID: 3, Version: 1, Credits: 1, Proc: NoMsg}, nil)
+	c.wantError(3, ErrChunk)
+	if st := s.Stats(); st.Memory.Peak != 0 || st.Reads != 0 {
+		t.Errorf("statistics %+v", st)
+	}
+	c.ping(4)
+}
+
+// Chunks that are too small for the reply, or absurdly large.
+func TestServerReplyAgainstChunks(t *testing.T) {
+	const limit = 8 << 20
+	s := startServer(t, ServerConfig{Memory: limit, ConnMemory: limit})
+	c := dialRaw(t, s.addr, peerSizes(1024))
+	win := c.bind(c.data, verbs.RemoteWrite)
+	of := func(lens ...uint32) (k Chunk) {
+		for _, n := range lens {
+			k = append(k, Segment{win.Handle, n, win.Offset})
+		}
+		return k
+	}
+	refused := []struct {
+		l    Lists
+		args []uint32
+	}{
+		{Lists{}, []uint32{procFill, 2000, 1}},
+		{Lists{Write: []Chunk{of(1999)}}, []uint32{procFill, 2000, 1}},
+		{Lists{Write: []Chunk{{}}}, []uint32{procFill, 2000, 1}},
+		{Lists{Write: []Chunk{of(5000)}}, []uint32{procList, 1000}},
+		{Lists{Reply: Chunk{}}, []uint32{procList, 1000}},
+		{Lists{Reply: of(4023)}, []uint32{procList, 1000}},
+		{Lists{Reply: of(0, 0, 0)}, []uint32{procList, 1000}},
+		{Lists{Reply: of(2000, 23)}, []uint32{procFill, 2000, 1}},
+	}
+	for i, tc := range refused {
+		c.call(msgHeader(1, tc.l), rpcCall(1, tc.args[0], tc.args[1:]...))
+		c.wantError(1, ErrChunk)
+		c.ping(uint32(i))
+	}
+	// Chunks that claim more than there is do no harm while it is not used.
+	big := of(math.MaxUint32, math.MaxUint32, math.MaxUint32)
+	c.call(msgHeader(2, Lists{Write: []Chunk{big, big}, Reply: big}), rpcCall(2, procFill, 3000, 1))
+	h, _ := c.reply()
+	if h.Lists.Write[0].Len() != 3000 || h.Lists.Write[1].Len() != 0 || h.Lists.Reply.Len() != 0 ||
+		!bytes.Equal(c.data.Bytes()[:3000], testPattern(3000)) {
+		t.Errorf("header %+v", h)
+	}
+	// A handler that asks for more than a client may have is told no.
+	c.call(msgHeader(3, Lists{}), rpcCall(3, procFill, 1<<30, 1))
+	if _, body := c.reply(); !bytes.Equal(body, xdrWords(3, 1, 0, 0, 0, 5)) {
+		t.Errorf("got %x", body)
+	}
+}
+
+// A key that is not there, or too short, or without the right, costs the
+// connection and nothing else.
+func TestServerBadKeys(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	other := dialRaw(t, s.addr, peerSizes(4096))
+	for name, try := range map[string]func(c *rawClient){
+		"read": func(c *rawClient) {
+			body, pos := sumCall(1, 100)
+			c.call(msgHeader(1, Lists{Read: []ReadSegment{rseg(pos, 100)}}), body)
+		},
+		"read past the end": func(c *rawClient) {
+			body, pos := sumCall(1, 101)
+			k := c.bind(c.data.Slice(0, 100), verbs.RemoteRead)
+			k.Length++
+			c.call(msgHeader(1, Lists{Read: []ReadSegment{{pos, k}}}), body)
+		},
+		"read without the right": func(c *rawClient) {
+			body, pos := sumCall(1, 100)
+			k := c.bind(c.data.Slice(0, 100), verbs.RemoteWrite)
+			c.call(msgHeader(1, Lists{Read: []ReadSegment{{pos, k}}}), body)
+		},
+		"Position Zero": func(c *rawClient) {
+			c.call(Header{XID: 1, Version: 1, Proc: NoMsg, Lists: Lists{Read: []ReadSegment{rseg(0, 100)}}}, nil)
+		},
+		"write": func(c *rawClient) {
+			c.call(msgHeader(1, Lists{Write: []Chunk{chunkOf(5000)}}), rpcCall(1, procFill, 5000, 1))
+		},
+		"write past the end": func(c *rawClient) {
+			k := c.bind(c.data.Slice(0, 4999), verbs.RemoteWrite)
+			k.Length++
+			c.call(msgHeader(1, Lists{Write: []Chunk{{k}}}), rpcCall(1, procFill, 5000, 1))
+		},
+		"reply": func(c *rawClient) {
+			c.call(msgHeader(1, Lists{Reply: chunkOf(8000)}), rpcCall(1, procList, 1500))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dialRaw(t, s.addr, peerSizes(4096))
+			c.t = t
+			try(c)
+			c.wantLost()
+			other.ping(2)
+			eventually(t, "memory back", func() bool { return s.Stats().Memory.Leases == 0 })
+		})
+	}
+}
+
+// A call that its handler loses ends the connection, and gives its memory back.
+func TestServerNoReply(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c := dialRaw(t, s.addr, peerSizes(4096))
+	k := c.bind(c.data.Slice(0, 100_000), verbs.RemoteWrite)
+	c.call(msgHeader(1, Lists{Write: []Chunk{{k}}}), rpcCall(1, procLose))
+	c.wantLost()
+	eventually(t, "memory back", func() bool { return s.Stats().Memory.Leases == 0 })
+}
+
+// More calls than credits, and than there are receives for.
+func TestServerMoreCallsThanCredits(t *testing.T) {
+	s := startServer(t, ServerConfig{Credits: 1})
+	other := dialRaw(t, s.addr, peerSizes(4096))
+	c := dialRaw(t, s.addr, peerSizes(4096))
+	for i := range 1 + recvSlack + 1 {
+		c.call(msgHeader(uint32(i), Lists{}), rpcCall(uint32(i), procHold))
+	}
+	c.wantLost()
+	other.ping(1)
+	close(s.program.release)
+	other.ping(2)
+}
+
+// Clients that vanish at every step of a call.
+func TestServerClientVanishes(t *testing.T) {
+	s := startServer(t, ServerConfig{InlineOut: 1024})
+	other := dialRaw(t, s.addr, peerSizes(4096))
+	// What the raw client does not wait for does not happen: its Wait serves
+	// RDMA Reads and takes what is written.
+	post := func(c *rawClient, h Header, body []byte) {
+		n := copy(c.out.Bytes(), append(encodeHeader(&h), body...))
+		c.post(verbs.SendWR{Op: verbs.OpSend, Local: mem.Vec{c.out.Slice(0, n)}})
+	}
+	steps := map[string]func(c *rawClient){
+		"connected": func(c *rawClient) {},
+		"call sent": func(c *rawClient) { post(c, msgHeader(1, Lists{}), rpcCall(1, procNull)) },
+		"being read from": func(c *rawClient) {
+			body, pos := sumCall(1, rawData/4)
+			k := c.bind(c.data.Slice(0, rawData/4), verbs.RemoteRead)
+			before := s.Stats().Reads
+			post(c, msgHeader(1, Lists{Read: []ReadSegment{{pos, k}}}), body)
+			eventually(t, "RDMA Read posted", func() bool { return s.Stats().Reads > before })
+		},
+		"long call being read": func(c *rawClient) {
+			k := c.bind(c.data.Slice(0, rawData/4), verbs.RemoteRead)
+			before := s.Stats().Reads
+			post(c, Header{XID: 1, Version: 1, Proc: NoMsg, Lists: Lists{Read: []ReadSegment{{0, k}}}}, nil)
+			eventually(t, "RDMA Read posted", func() bool { return s.Stats().Reads > before })
+		},
+		"in the handler": func(c *rawClient) {
+			k := c.bind(c.data.Slice(0, rawData/4), verbs.RemoteWrite)
+			post(c, msgHeader(1, Lists{Write: []Chunk{{k}}}), rpcCall(1, procHold))
+			<-s.program.holding
+		},
+		"being written to": func(c *rawClient) {
+			for i := range uint32(8) {
+				k := c.bind(c.data.Slice(0, rawData/4), verbs.RemoteWrite)
+				before := s.Stats().Replies
+				post(c, msgHeader(i, Lists{Write: []Chunk{{k}}}), rpcCall(i, procFill, rawData/4, 1))
+				eventually(t, "reply begun", func() bool { return s.Stats().Replies > before })
+			}
+		},
+		"reply chunk being written": func(c *rawClient) {
+			k := c.bind(c.data.Slice(0, rawData/4), verbs.RemoteWrite)
+			before := s.Stats().Replies
+			post(c, msgHeader(1, Lists{Reply: Chunk{k}}), rpcCall(1, procList, 200_000))
+			eventually(t, "reply begun", func() bool { return s.Stats().Replies > before })
+		},
+	}
+	for name, step := range steps {
+		t.Run(name, func(t *testing.T) {
+			c := dialRaw(t, s.addr, peerSizes(4096))
+			c.t = t
+			step(c)
+			if err := c.conn.Close(); err != nil {
+				t.Error(err)
+			}
+			eventually(t, "connection forgotten", func() bool { return s.Stats().Conns == 1 })
+			if st := s.Stats(); st.Memory.Used != 0 {
+				t.Errorf("memory %+v", st.Memory)
+			}
+			other.ping(2)
+		})
+	}
+}
+
+// Clients that stall are given up; those whose call takes its time are not.
+func TestServerStalledClients(t *testing.T) {
+	s := startServer(t, ServerConfig{StallTimeout: 100 * time.Millisecond})
+	patient := dialRaw(t, s.addr, peerSizes(4096))
+	patient.call(msgHeader(1, Lists{}), rpcCall(1, procHold))
+	<-s.program.holding
+
+	reader := dialRaw(t, s.addr, peerSizes(4096))
+	body, pos := sumCall(1, rawData/4)
+	k := reader.bind(reader.data.Slice(0, rawData/4), verbs.RemoteRead)
+	reader.call(msgHeader(1, Lists{Read: []ReadSegment{{pos, k}}}), body)
+	eventually(t, "drop of a client that serves no reads", func() bool { return s.Stats().Drops == 1 })
+
+	taker := dialRaw(t, s.addr, peerSizes(4096))
+	k = taker.bind(taker.data, verbs.RemoteWrite)
+	k.Length = rawData / 4
+	for i := range uint32(firstReceives) {
+		h := msgHeader(i, Lists{Write: []Chunk{{k, k, k, k}}})
+		for j := range h.Lists.Write[0] {
+			h.Lists.Write[0][j].Offset += uint64(j) * rawData / 4
+		}
+		n := copy(taker.out.Bytes(), append(encodeHeader(&h), rpcCall(i, procFill, rawData/4, 1)...))
+		taker.post(verbs.SendWR{Op: verbs.OpSend, Local: mem.Vec{taker.out.Slice(0, n)}})
+	}
+	eventually(t, "drop of a client that takes no replies", func() bool { return s.Stats().Drops == 2 })
+	eventually(t, "their memory back", func() bool { return s.Stats().Memory.Leases == 0 })
+
+	close(s.program.release)
+	if h, _ := patient.reply(); h.XID != 1 {
+		t.Errorf("got %+v", h)
+	}
+}
+
+func TestServerIdleClients(t *testing.T) {
+	s := startServer(t, ServerConfig{StallTimeout: 80 * time.Millisecond, IdleTimeout: 100 * time.Millisecond})
+	busy := dialRaw(t, s.addr, peerSizes(4096))
+	busy.call(msgHeader(1, Lists{}), rpcCall(1, procHold))
+	idle := dialRaw(t, s.addr, peerSizes(4096))
+	idle.wantLost()
+	close(s.program.release)
+	busy.reply()
+}
+
+// A client that asks for more memory than there is waits, and no other with it.
+func TestServerMemoryIsBounded(t *testing.T) {
+	const one = 1<<20 + headRoom
+	s := startServer(t, ServerConfig{Memory: 6 * one, ConnMemory: 2 * one})
+	greedy := dialRaw(t, s.addr, peerSizes(4096))
+	k := greedy.bind(greedy.data, verbs.RemoteWrite)
+	hold := func(xid uint32) {
+		greedy.call(msgHeader(xid, Lists{Write: []Chunk{{k}}, Reply: Chunk{k}}), rpcCall(xid, procHold))
+	}
+	hold(1)
+	hold(2)
+	<-s.program.holding
+	<-s.program.holding
+	hold(3)
+	hold(4)
+	eventually(t, "calls waiting", func() bool { return s.Stats().Memory.Waits == 2 })
+	greedy.ping(5) // needs none
+
+	other := dialRaw(t, s.addr, peerSizes(4096))
+	w := other.bind(other.data.Slice(0, 1<<20), verbs.RemoteWrite)
+	other.call(msgHeader(1, Lists{Write: []Chunk{{w}}}), rpcCall(1, procFill, 1<<20, 1))
+	other.reply()
+
+	gone := dialRaw(t, s.addr, peerSizes(4096))
+	for i := range uint32(3) {
+		gone.call(msgHeader(i, Lists{Write: []Chunk{{k}}}), rpcCall(i, procHold))
+	}
+	eventually(t, "third client's call waiting", func() bool { return s.Stats().Memory.Waits == 3 })
+	if err := gone.conn.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "third client gone", func() bool { return s.Stats().Conns == 2 })
+
+	close(s.program.release)
+	seen := map[uint32]bool{}
+	for range 4 {
+		h, _ := greedy.reply()
+		seen[h.XID] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("answers to %v", seen)
+	}
+	if st := s.Stats().Memory; st.Peak > 5*one {
+		t.Errorf("memory %+v", st)
+	}
+}
+
+func TestServerMaxConns(t *testing.T) {
+	s := startServer(t, ServerConfig{MaxConns: 2})
+	a, b := dialRaw(t, s.addr, nil), dialRaw(t, s.addr, nil)
+	dev := iwarp.Open(iwarp.Config{})
+	_, err := dev.Dial(within(t, patience), s.addr, verbs.ConnOptions{SendQueue: 1, RecvQueue: 1})
+	if rej := (*verbs.RejectError)(nil); !errors.As(err, &rej) {
+		t.Errorf("third client: %v", err)
+	}
+	if err := errors.Join(a.conn.Close(), dev.Close()); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "room", func() bool { return s.Stats().Conns == 1 })
+	dialRaw(t, s.addr, nil).ping(1)
+	b.ping(2)
+}
+
+// Closing a server ends calls under way, in every state.
+func TestServerClose(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	var clients []*rawClient
+	for i := range uint32(3) {
+		c := dialRaw(t, s.addr, peerSizes(4096))
+		c.call(msgHeader(i, Lists{}), rpcCall(i, procHold))
+		<-s.program.holding
+		body, pos := sumCall(1, 100_000)
+		k := c.bind(c.data.Slice(0, 100_000), verbs.RemoteRead)
+		c.call(msgHeader(1, Lists{Read: []ReadSegment{{pos, k}}}), body)
+		clients = append(clients, c)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range clients {
+		for c.lost == nil { // a held call may have been answered before the end
+			c.wait(verbs.OpRecv)
+		}
+	}
+	if _, err := NewServer(iwarp.Open(iwarp.Config{}), s.program, ServerConfig{Memory: 1 << 20}); err == nil {
+		t.Error("a server with too little memory was made")
+	}
+	for _, n := range []int{1000, 512 << 10, -1024} {
+		if _, err := NewServer(iwarp.Open(iwarp.Config{}), s.program, ServerConfig{InlineIn: n}); err == nil {
+			t.Errorf("a server with messages of %d bytes was made", n)
+		}
+	}
+}
