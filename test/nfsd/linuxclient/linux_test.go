@@ -31,7 +31,7 @@ type server struct {
 func startServer(t *testing.T, g *knfsd.Guest, bin, dir string) *server {
 	t.Helper()
 	host := g.HostAddr().String()
-	cmd := exec.Command(bin, "-export", dir+":path=/export,no_root_squash", "-tcp", host+":2049", "-rdma", host+":20049", "-stats")
+	cmd := exec.Command(bin, "-export", dir+":path=/export,no_root_squash", "-tcp", host+":2049", "-rdma", host+":20049", "-stats", "-v")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	pipe, err := cmd.StdoutPipe()
@@ -130,7 +130,7 @@ func TestLinuxClient(t *testing.T) {
 	}
 	tree(t, filepath.Join(dir, "src"))
 	want := sumOf(t, filepath.Join(dir, "src"))
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	s := startServer(t, g, bin, dir)
 	defer func() {
