@@ -148,7 +148,7 @@ func (i *Inode) took(st stamp, w *nfsclient.Wcc, assume bool) {
 			i.take(st, w.After) // the direct successor, whatever the clocks say
 			return
 		}
-	case assume && post.ctime >= old.ctime:
+	case assume && i.valid.now.leads(post):
 		i.valid.own(i.valid.now, post)
 	}
 	i.accept(st, w.After)

@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -86,9 +87,9 @@ var (
 	ErrClosed = errors.New("cache: closed")
 	// ErrBusy: the name belongs to a file that is removed once it is closed
 	// (EBUSY).
-	ErrBusy = errors.New("cache: file is in use")
+	ErrBusy = fmt.Errorf("cache: file is in use: %w", syscall.EBUSY)
 	// ErrBadMode: the file was not opened for this (EBADF).
-	ErrBadMode = errors.New("cache: file not opened for this")
+	ErrBadMode = fmt.Errorf("cache: file not opened for this: %w", syscall.EBADF)
 	// ErrServer: the server's answer makes no sense (EIO).
 	ErrServer = errors.New("cache: nonsense from the server")
 )

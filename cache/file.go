@@ -145,15 +145,19 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
 func (f *File) Inode() *Inode { return f.i }
 
 // Flush is close(2): everything written so far is on stable storage, or the
-// error says what became of it.
-func (f *File) Flush(ctx context.Context) error { return f.Fsync(ctx) }
+// error says what became of it. Who only reads waits for nobody.
+func (f *File) Flush(ctx context.Context) error {
+	if !f.mode.Write {
+		return nil
+	}
+	return f.Fsync(ctx)
+}
 
-// Fsync puts everything written so far on stable storage.
+// Fsync puts everything written to the file so far, by whomever, on stable
+// storage.
 func (f *File) Fsync(ctx context.Context) error {
-	if f.mode.Write {
-		if err := f.i.sync(ctx); err != nil {
-			return err
-		}
+	if err := f.i.sync(ctx); err != nil {
+		return err
 	}
 	return f.report()
 }

@@ -24,6 +24,13 @@ func stateBefore(p *nfsclient.PreAttr) state {
 	return state{p.Size, since1970(p.Mtime), since1970(p.Ctime)}
 }
 
+// leads says whether post may be what our own writes have made of s. Replies to
+// writes side by side come in any order; with one ctime, the last is the one
+// with the largest size.
+func (s state) leads(post state) bool {
+	return post.ctime > s.ctime || post.ctime == s.ctime && post.size >= s.size
+}
+
 // validity is the state that everything in memory and in the kernel agrees
 // with. Our own changes carry it forward: each reply tells the state before
 // and after (RFC 1813 section 2.6). Replies may come out of order, so pairs
