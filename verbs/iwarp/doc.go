@@ -29,6 +29,10 @@
 //   - Requests are initiated in order. A Send posted after a Read does not wait
 //     for the Read's data, as RFC 5040 section 5.5 has it, but completions
 //     come back in the order of posting, so that of the Send comes later.
+//   - LocalInvalidate takes effect when it is posted, if the window is bound by
+//     then; its completion keeps its turn. A window that the peer is reading
+//     from ends the connection when it is revoked, even if the peer has stopped
+//     taking what it asked for.
 //   - PostSend never waits for the peer: what the socket does not take at
 //     once, runTransmit sends. ErrQueueFull is the only back-pressure.
 //     A signaled request holds its place until Wait has returned it.
@@ -36,6 +40,10 @@
 //     ends the connection.
 //   - The accepting side sends nothing before the first FPDU of the dialing
 //     side has come in (RFC 5044 section 7.1.2); what is posted earlier waits.
+//
+// A peer that is gone is noticed after about a minute, by TCP's keep-alive and
+// user time-out. A peer that never spoke is sent zero-length Writes for a few
+// seconds: see runTransmit.
 //
 // # Goroutines
 //

@@ -206,6 +206,12 @@ func TestViolations(t *testing.T) {
 			b[len(b)-1] ^= 1
 			return b
 		}, mpaBadCRC},
+		{"CRC of a large one", both, func(v *victim) []byte {
+			b := fpdu(header{tagged: true, last: true, op: opWrite, stag: v.key, to: v.addr},
+				bytes.Repeat([]byte{0xd0}, 3*rxBuffer))
+			b[len(b)-1] ^= 1
+			return b
+		}, mpaBadCRC},
 		{"noise", 0, func(*victim) []byte { return bytes.Repeat([]byte{0xff}, 64) }, ddpTaggedVersion},
 	} {
 		t.Run(x.name, func(t *testing.T) {

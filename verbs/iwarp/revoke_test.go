@@ -3,7 +3,6 @@ package iwarp
 import (
 	"bytes"
 	"errors"
-	"hash/crc32"
 	"runtime"
 	"testing"
 
@@ -151,71 +150,6 @@ func (v *victim) stalled() {
 		full = c.tx.busy || c.tx.stalled
 		c.tx.mu.Unlock()
 	}
-}
-
-// TestPeerReadsInOrder answers Reads in the order of their requests, with sink
-// and bytes as asked, in FPDUs with a good CRC.
-func TestPeerReadsInOrder(t *testing.T) {
-	v := newVictim(t, Config{}, verbs.RemoteRead)
-	b := v.arena.Seg(windowAt, windowSize).Bytes()
-	for i := range b {
-		b[i] = byte(i * 3)
-	}
-	v.conn.crc = true // as if the peer had asked for it
-	sizes := []uint32{5, 0, 70000, 4}
-	for i, n := range sizes {
-		v.write(readReq(uint32(i+1), n, v.key, v.addr+uint64(i)))
-	}
-	dead := make(chan error, 1)
-	go runUntilDead(v, dead)
-	for i, n := range sizes {
-		var got []byte
-		for last := false; !last; {
-			h, body := v.readFPDU()
-			if h.op != opReadResponse || h.stag != 77 || h.to != 0x7000+uint64(len(got)) {
-				t.Fatalf("response %d goes on with %+v after %d bytes", i, h, len(got))
-			}
-			got = append(got, body...)
-			last = h.last
-		}
-		if !bytes.Equal(got, b[i:i+int(n)]) {
-			t.Errorf("response %d has %d bytes, or wrong ones", i, len(got))
-		}
-	}
-	v.conn.Close()
-	if err := <-dead; !errors.Is(err, verbs.ErrClosed) {
-		t.Error(err)
-	}
-}
-
-// readFPDU reads one FPDU that this provider sent.
-func (v *victim) readFPDU() (header, []byte) {
-	v.t.Helper()
-	b := make([]byte, 1<<16+16)
-	read := func(lo, hi int) {
-		for lo < hi {
-			n, err := v.peer.Read(b[lo:hi])
-			if err != nil {
-				v.t.Fatal(err)
-			}
-			lo += n
-		}
-	}
-	read(0, taggedSize)
-	h, n, err := parseHeader(b[:taggedSize])
-	if err == nil && n == 0 {
-		read(taggedSize, untaggedSize)
-		h, n, err = parseHeader(b[:untaggedSize])
-	}
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	end := lengthField + h.length + h.trailer()
-	read(n, end)
-	if v.conn.crc && crc32.Checksum(b[:end-crcSize], castagnoli) != trailerCRC(b[end-crcSize:]) {
-		v.t.Fatalf("%+v has a bad CRC", h)
-	}
-	return h, b[n : n+h.payload()]
 }
 
 // TestNoSendBeforePeer: the accepting side keeps what it posts until the first
