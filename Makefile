@@ -4,6 +4,7 @@
 GO      ?= go
 BIN     := bin
 GUEST   := test/knfsd/guest
+KNFSD_TESTS ?= .
 export CGO_ENABLED ?= 0
 
 .PHONY: all build setup demo test test-race test-knfsd bench check fuzz clean
@@ -31,13 +32,14 @@ test: setup build
 test-race:
 	CGO_ENABLED=1 $(GO) test -race -timeout 25m ./...
 
-# The real Linux server and client, in qemu.
+# The real Linux server and client, in qemu, one guest at a time.
 test-knfsd: setup build
 	@$(GUEST)/setup
-	$(GO) test -tags knfsd -count=1 -v -timeout 40m ./test/knfsd/...
+	RDMAFS_KNFSD_REQUIRED=1 $(GO) test -tags knfsd -run '$(KNFSD_TESTS)' -p 1 -count=1 -v -timeout 40m \
+		./test/knfsd/... ./nfsclient/nfstest
 
 bench: setup build
-	@test/bench/run
+	@test/bench/run $(BENCHFLAGS)
 
 check:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }

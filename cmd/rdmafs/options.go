@@ -64,7 +64,7 @@ func (o *options) nfsPort() uint16 {
 }
 
 // optionHelp is the text of --help; parseOptions takes exactly these.
-const optionHelp = `Mount options (-o a,b=c), as in nfs(5) where they have the same name:
+const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) where they have the same name:
   proto=rdma|tcp      how calls travel (default rdma); "rdma" and "tcp" alone will do
   rdma=auto|iwarp     RDMA provider: iwarp needs nothing but TCP (default auto)
   port=N              NFS port (default 20049 for rdma, 2049 for tcp)

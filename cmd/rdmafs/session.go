@@ -83,6 +83,7 @@ func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf 
 		Retrans:  s.opts.retrans,
 		Soft:     s.opts.soft,
 		NConnect: s.opts.nconnect,
+		Server:   m.src.host,
 		Logf:     logf,
 	})
 	s.caller = caller
@@ -116,7 +117,7 @@ func dialTCP(ctx context.Context, to netip.AddrPort, machine string) (transport.
 	if err != nil {
 		return nil, err
 	}
-	c := reconnect.New(d, reconnect.Config{Timeo: 5 * time.Second, Retrans: 1, Soft: true})
+	c := reconnect.New(d, reconnect.Config{Server: to.String(), Timeo: 5 * time.Second, Retrans: 1, Soft: true})
 	if err := c.Connect(ctx); err != nil {
 		c.Close()
 		return nil, err
