@@ -5,6 +5,8 @@ GO      ?= go
 BIN     := bin
 GUEST   := test/knfsd/guest
 KNFSD_TESTS ?= .
+# Run as a tool of its own, so that it is no dependency of the module.
+STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 export CGO_ENABLED ?= 0
 
 .PHONY: all build setup demo test test-race test-knfsd bench check fuzz clean
@@ -45,6 +47,8 @@ check:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags knfsd ./...
+	$(STATICCHECK) ./...
+	$(STATICCHECK) -tags knfsd ./test/knfsd/... ./nfsclient/nfstest
 	@test/imports
 
 # A short search for new inputs with each fuzz target; FUZZTIME=10m for a long one.

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -65,7 +65,11 @@ func SameTree(t testing.TB, got, want string) {
 // SourceTree is a real tree to copy: a part of Go's own source.
 func SourceTree(t testing.TB) string {
 	t.Helper()
-	root := filepath.Join(runtime.GOROOT(), "src", "net")
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(strings.TrimSpace(string(goroot)), "src", "net")
 	if _, err := os.Stat(root); err != nil {
 		t.Fatalf("Go's source is not installed: %v", err)
 	}

@@ -2,7 +2,6 @@ package rpcrdma
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"log/slog"
@@ -340,10 +339,4 @@ func testXDR(b []byte) *xdr.Reader {
 	r := new(xdr.Reader)
 	r.Reset(b, nil, nil)
 	return r
-}
-
-func putWords(b []byte, words ...uint32) {
-	for i, w := range words {
-		binary.BigEndian.PutUint32(b[4*i:], w)
-	}
 }

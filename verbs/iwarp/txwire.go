@@ -36,7 +36,6 @@ type message struct {
 	stag       uint32
 	to         uint64
 	inv, msn   uint32
-	req        readRequest
 	off, total int
 	// seg and segOff are where off is in local.
 	seg, segOff int
