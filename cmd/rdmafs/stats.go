@@ -102,9 +102,10 @@ func mountPointArg(arg string) (string, error) {
 }
 
 func printReport(to io.Writer, r report) error {
+	fmt.Fprintf(to, "%s on %s\n", r.Source, r.MountPoint)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	c := r.Calls
-	fmt.Fprintf(w, "%s on %s\t%s to %s, NFS version %s, daemon %d\n", r.Source, r.MountPoint, r.Transport, r.Server, r.Version, r.PID)
+	fmt.Fprintf(w, "transport\t%s to %s, NFS version %s, daemon %d\n", r.Transport, r.Server, r.Version, r.PID)
 	fmt.Fprintf(w, "sizes\trsize %d, wsize %d, nconnect %d\n", r.RSize, r.WSize, r.NConnect)
 	fmt.Fprintf(w, "calls\t%d, %d replies, %d resent, %d timed out\n", c.Calls, c.Replies, c.Resends, c.Timeouts)
 	fmt.Fprintf(w, "connections\t%d made, %d attempts failed\n", c.Connects, c.ConnectFails)
