@@ -25,6 +25,7 @@ func TestLinuxClientMountsUs(t *testing.T) {
 	if err := os.Chmod(export, 0o1777); err != nil {
 		t.Fatal(err)
 	}
+	all := t // whose end is the end of a server
 	s := startServer(t, g, buildServer(t), export)
 	from := mount.SourceTree(t)
 	// The guest's copy of the tree comes over the share, which is not NFS.
@@ -44,7 +45,7 @@ func TestLinuxClientMountsUs(t *testing.T) {
 			mount.SameTree(t, filepath.Join(export, c.name), from)
 			// Past the guest's cache, and of a server that has been restarted.
 			s.stop(t)
-			s = startServer(t, g, s.bin, export)
+			s = startServer(all, g, s.bin, export)
 			guest(t, g, "echo 3 > /proc/sys/vm/drop_caches")
 			sameInGuest(t, g, "/mnt/us/"+c.name, from)
 			guest(t, g, "cd /mnt/us && mkdir big && cd big && seq -f f%05g 3000 | xargs touch && [ $(ls -l | wc -l) = 3001 ]")
