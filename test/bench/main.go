@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -21,13 +22,14 @@ func main() {
 	log.SetPrefix("bench: ")
 	bin := flag.String("bin", "bin", "directory of rdmafs, rdmafs-nfsd and loopback")
 	rounds := flag.Int("rounds", 3, "rounds, each of which runs every mount once")
+	only := flag.String("systems", "iwarp,tcp,loopback", "mounts to measure; the last one is the baseline")
 	flag.Parse()
-	if err := run(*bin, *rounds); err != nil {
+	if err := run(*bin, *rounds, strings.Split(*only, ",")); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(bin string, rounds int) (err error) {
+func run(bin string, rounds int, only []string) (err error) {
 	bin, err = filepath.Abs(bin)
 	if err != nil {
 		return err
@@ -37,7 +39,7 @@ func run(bin string, rounds int) (err error) {
 		return err
 	}
 	defer os.RemoveAll(work)
-	systems, stop, err := newSystems(bin, work)
+	systems, stop, err := newSystems(bin, work, only)
 	if err != nil {
 		return err
 	}
@@ -50,12 +52,12 @@ func run(bin string, rounds int) (err error) {
 				if err != nil {
 					return fmt.Errorf("%s on %s: %w", m.name, s.name, err)
 				}
+				log.Printf("round %d: %s: %s: %.0f %s", round+1, s.name, m.name, v, m.unit)
 				if results[m.name] == nil {
 					results[m.name] = make(map[string][]float64)
 				}
 				results[m.name][s.name] = append(results[m.name][s.name], v)
 			}
-			log.Printf("round %d: %s done", round+1, s.name)
 		}
 	}
 	return report(systems, results, rounds)
@@ -82,7 +84,10 @@ func report(systems []*system, results map[string]map[string][]float64, rounds i
 	for _, s := range systems[:len(systems)-1] {
 		fmt.Fprintf(w, "\t%s / %s", s.name, base)
 	}
-	fmt.Fprintf(w, "\t%s / %s\n", systems[0].name, systems[1].name)
+	if len(systems) > 2 {
+		fmt.Fprintf(w, "\t%s / %s", systems[0].name, systems[1].name)
+	}
+	fmt.Fprintln(w)
 	for _, m := range metrics {
 		fmt.Fprintf(w, "%s\t%s", m.name, m.unit)
 		r := results[m.name]
@@ -92,7 +97,10 @@ func report(systems []*system, results map[string]map[string][]float64, rounds i
 		for _, s := range systems[:len(systems)-1] {
 			fmt.Fprintf(w, "\t%.2f", median(r[s.name])/median(r[base]))
 		}
-		fmt.Fprintf(w, "\t%.2f\n", median(r[systems[0].name])/median(r[systems[1].name]))
+		if len(systems) > 2 {
+			fmt.Fprintf(w, "\t%.2f", median(r[systems[0].name])/median(r[systems[1].name]))
+		}
+		fmt.Fprintln(w)
 	}
 	return w.Flush()
 }

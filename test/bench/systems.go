@@ -8,11 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
-
-	"github.com/rdmafs/rdmafs/fs"
 )
 
 // system is a way to mount the one directory that all measure on.
@@ -34,7 +32,7 @@ func (s *system) with(f func() error) (err error) {
 
 // newSystems starts the embedded server and describes the mounts. stop ends
 // what was started.
-func newSystems(bin, work string) (systems []*system, stop func(), err error) {
+func newSystems(bin, work string, only []string) (systems []*system, stop func(), err error) {
 	data := filepath.Join(work, "data")
 	mnt := filepath.Join(work, "mnt")
 	for _, d := range []string{data, mnt} {
@@ -57,43 +55,57 @@ func newSystems(bin, work string) (systems []*system, stop func(), err error) {
 	}
 	umount := func(dir string) error { return command(filepath.Join(bin, "rdmafs"), "umount", dir) }
 	var loop *exec.Cmd
-	systems = []*system{
+	all := []*system{
 		{"iwarp", mnt, rdmafs("proto=rdma,rdma=iwarp,port=" + addrs.rdma + ",mountport=" + addrs.tcp), umount},
 		{"tcp", mnt, rdmafs("proto=tcp,port=" + addrs.tcp + ",mountport=" + addrs.tcp), umount},
 		{"loopback", mnt,
 			func(dir string) (err error) {
-				loop = exec.Command(filepath.Join(bin, "loopback"), dir, data)
-				loop.Stdout, loop.Stderr = os.Stderr, os.Stderr
-				if err := loop.Start(); err != nil {
-					return err
-				}
-				return awaitMount(dir)
+				loop, err = startLoopback(filepath.Join(bin, "loopback"), dir, data)
+				return err
 			},
-			func(dir string) error {
-				err := command("fusermount3", "-u", dir)
-				return errors.Join(err, loop.Wait())
-			}},
+			func(dir string) error { return stopLoopback(loop, dir) }},
+	}
+	for _, name := range only {
+		i := slices.IndexFunc(all, func(s *system) bool { return s.name == name })
+		if i < 0 {
+			stop()
+			return nil, nil, fmt.Errorf("no mount is called %q", name)
+		}
+		systems = append(systems, all[i])
 	}
 	return systems, stop, nil
 }
 
-// awaitMount returns when something is mounted on dir. The loopback example has
-// no other sign of being ready, so the mount table is watched.
-func awaitMount(dir string) error {
-	f, err := os.Open("/proc/self/mountinfo")
+// startLoopback runs go-fuse's example and waits for its word that the mount is
+// usable; unmounted earlier, its own first access makes that fail.
+func startLoopback(bin, dir, data string) (*exec.Cmd, error) {
+	cmd := exec.Command(bin, dir, data)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		if _, ok, err := fs.FindMount(dir); ok || err != nil {
-			return err
-		}
-		if err := pollMountTable(f, time.Second); err != nil {
-			return err
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	for s := bufio.NewScanner(out); s.Scan(); {
+		if strings.HasPrefix(s.Text(), "Mounted") {
+			return cmd, nil
 		}
 	}
-	return fmt.Errorf("nothing was mounted on %s", dir)
+	_ = cmd.Process.Kill()
+	return nil, fmt.Errorf("loopback did not mount: %v", cmd.Wait())
+}
+
+// stopLoopback unmounts dir and waits for the example to end.
+func stopLoopback(cmd *exec.Cmd, dir string) error {
+	if err := command("fusermount3", "-u", dir); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return errors.Join(err, command("fusermount3", "-u", "-z", dir))
+	}
+	return cmd.Wait()
 }
 
 func command(name string, args ...string) error {
