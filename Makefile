@@ -7,6 +7,8 @@ GUEST   := test/knfsd/guest
 KNFSD_TESTS ?= .
 # Run as a tool of its own, so that it is no dependency of the module.
 STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Prints failures whole and skipped tests with their reason, and counts.
+REPORT  := $(GO) run ./test/report
 export CGO_ENABLED ?= 0
 
 .PHONY: all build setup demo test test-race test-knfsd bench check fuzz clean
@@ -28,8 +30,7 @@ demo: setup build
 # Unit tests, suites, fuzz seeds, and mounts of the embedded server, both as root
 # and as an ordinary user.
 test: setup build
-	$(GO) vet ./...
-	$(GO) test -count=1 -timeout 15m ./...
+	$(GO) test -json -count=1 -timeout 15m ./... | $(REPORT)
 
 test-race:
 	CGO_ENABLED=1 $(GO) test -race -timeout 25m ./...
@@ -37,8 +38,8 @@ test-race:
 # The real Linux server and client, in qemu, one guest at a time.
 test-knfsd: setup build
 	@$(GUEST)/setup
-	RDMAFS_KNFSD_REQUIRED=1 $(GO) test -tags knfsd -run '$(KNFSD_TESTS)' -p 1 -count=1 -v -timeout 40m \
-		./test/knfsd/... ./nfsclient/nfstest
+	RDMAFS_KNFSD_REQUIRED=1 $(GO) test -tags knfsd -run '$(KNFSD_TESTS)' -p 1 -count=1 -json -timeout 40m \
+		./test/knfsd/... ./nfsclient/nfstest | $(REPORT)
 
 bench: setup build
 	@test/bench/run $(BENCHFLAGS)
