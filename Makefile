@@ -33,7 +33,7 @@ test: setup build
 	$(GO) test -json -count=1 -timeout 15m ./... | $(REPORT)
 
 test-race:
-	CGO_ENABLED=1 $(GO) test -race -timeout 25m ./...
+	CGO_ENABLED=1 RDMAFS_TEST_RACE=1 $(GO) test -race -timeout 25m ./...
 
 # The real Linux server and client, in qemu, one guest at a time.
 test-knfsd: setup build

@@ -95,8 +95,7 @@ func (i *Inode) foreign(s state) {
 	i.detachSpans(0, maxOffset)
 	i.forgetNames(true)
 	if i.typ == nfsclient.Regular {
-		i.stale = true
-		i.tell = true
+		i.doubt()
 	}
 }
 
@@ -174,7 +173,7 @@ func (i *Inode) outward() nfsclient.Attr {
 func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.Attr, time.Duration, error) {
 	now := c.cfg.Now()
 	i.mu.Lock()
-	if i.fresh(now) {
+	if i.fresh(now) && i.cleared == i.doubts {
 		a, ttl := i.outward(), i.ttl(now)
 		i.mu.Unlock()
 		return a, ttl, nil
@@ -183,6 +182,7 @@ func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 	if err := c.revalidate(ctx, cr, i); err != nil {
 		return nfsclient.Attr{}, 0, err
 	}
+	c.clear(ctx, i)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.outward(), i.ttl(c.cfg.Now()), nil

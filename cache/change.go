@@ -8,7 +8,7 @@ import (
 )
 
 // made takes over what a creating call in dir returned.
-func (c *Cache) made(st stamp, cr nfsclient.Cred, dir *Inode, name string, m nfsclient.Made, err error) (Entry, error) {
+func (c *Cache) made(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Inode, name string, m nfsclient.Made, err error) (Entry, error) {
 	if err != nil {
 		c.changed(st, dir, m.Dir, name, nil, false)
 		dir.failed(err)
@@ -19,7 +19,7 @@ func (c *Cache) made(st stamp, cr nfsclient.Cred, dir *Inode, name string, m nfs
 	child.note(st, &m.Attr)
 	child.unlock()
 	ttl := c.changed(st, dir, m.Dir, name, child, true)
-	return c.entry(child, ttl), nil
+	return c.entry(ctx, child, ttl), nil
 }
 
 // changed ends a change in dir, after which name stands for child (nil: for
@@ -45,7 +45,7 @@ func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	s.Size = nil
 	st := dir.begin()
 	m, err := c.cl.Create(ctx, cr, dir.h, name, s, exclusive)
-	e, err := c.made(st, cr, dir, name, m, err)
+	e, err := c.made(ctx, st, cr, dir, name, m, err)
 	if err != nil {
 		return Entry{}, nil, err
 	}
@@ -67,14 +67,14 @@ func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 func (c *Cache) Mkdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, s nfsclient.SetAttr) (Entry, error) {
 	st := dir.begin()
 	m, err := c.cl.Mkdir(ctx, cr, dir.h, name, s)
-	return c.made(st, cr, dir, name, m, err)
+	return c.made(ctx, st, cr, dir, name, m, err)
 }
 
 // Symlink makes a symbolic link to target.
 func (c *Cache) Symlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name, target string, s nfsclient.SetAttr) (Entry, error) {
 	st := dir.begin()
 	m, err := c.cl.Symlink(ctx, cr, dir.h, name, target, s)
-	return c.made(st, cr, dir, name, m, err)
+	return c.made(ctx, st, cr, dir, name, m, err)
 }
 
 // Mknod makes a device, socket or FIFO. A regular file is one that Create
@@ -89,7 +89,7 @@ func (c *Cache) Mknod(ctx context.Context, cr nfsclient.Cred, dir *Inode, name s
 	} else {
 		m, err = c.cl.Mknod(ctx, cr, dir.h, name, kind, dev, s)
 	}
-	return c.made(st, cr, dir, name, m, err)
+	return c.made(ctx, st, cr, dir, name, m, err)
 }
 
 // Link makes name in dir another name of i.
@@ -115,7 +115,7 @@ func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name
 			return Entry{}, err
 		}
 	}
-	return c.entry(i, ttl), nil
+	return c.entry(ctx, i, ttl), nil
 }
 
 // relink says that a change of a name of i has changed its link count and

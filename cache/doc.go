@@ -26,7 +26,8 @@
 //
 // Between machines, consistency is close-to-open: Flush makes data visible to
 // others, Open asks the server for the attributes and says whether the kernel
-// may keep its pages. Within a mount all openings of a file see the same bytes.
+// may keep its pages. The kernel is never told a file's new state before it has
+// dropped the pages and attributes of the old one. Within a mount all openings of a file see the same bytes.
 //
 // Names and attributes are believed by the ac* rules of nfs(5): a timeout
 // starts at the minimum whenever the file is seen to have changed, and doubles
@@ -76,7 +77,8 @@
 // # Goroutines and locks
 //
 // New starts runFlusher and, with a Kernel, runNotices. runWrite, runCommit,
-// runFetch and runSillyRemove run for one call each. Close joins them all.
+// runFetch, runClear and runSillyRemove run for one call each. Close joins
+// them all.
 //
 // Locks are taken in this order: File.mu, Inode.mu, Cache.mu, then the pool's.
 // No two inodes are locked at once. No lock is held across a call to the

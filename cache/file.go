@@ -52,10 +52,12 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 	i.mu.Lock()
 	if !sure {
 		i.detachSpans(0, maxOffset)
+		i.doubt()
 	}
-	keepCache = sure && !i.stale
+	keepCache = !i.stale
 	i.stale = false
-	i.mu.Unlock()
+	i.unlock()
+	c.clear(ctx, i)
 	return c.newFile(cr, i, mode), keepCache, nil
 }
 

@@ -37,7 +37,10 @@ type Inode struct {
 	mutating int    // own changes under way
 	mutGen   uint64 // when the last of them ended
 	relinked bool   // an own link, rename or unlink changed ctime, unseen
-	stale    bool   // the kernel's pages may be older than valid.now
+	doubts   uint64 // how often the kernel's pages became older than valid.now
+	cleared  uint64 // doubts up to which it has dropped them
+	clearing bool   // runClear is under way
+	stale    bool   // no Open has seen the last doubt
 
 	access map[userKey]grant
 	opens  int

@@ -144,7 +144,7 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	dir.mu.Unlock()
 	i := e.Inode
 	i.mu.Lock()
-	fresh := i.fresh(now)
+	fresh := i.fresh(now) && i.cleared == i.doubts
 	e.Attr, e.AttrTTL = i.outward(), i.ttl(now)
 	i.mu.Unlock()
 	if !fresh {
@@ -178,14 +178,14 @@ func (c *Cache) lookupServer(ctx context.Context, cr nfsclient.Cred, dir *Inode,
 		child.note(st, found.Attr)
 		child.unlock()
 	}
-	e := c.enter(st, cr, dir, name, child, found.Dir, err == nil || status == nfsclient.ErrNoEnt)
+	e := c.enter(ctx, st, cr, dir, name, child, found.Dir, err == nil || status == nfsclient.ErrNoEnt)
 	c.trimNames()
 	return e, err
 }
 
 // enter keeps the result of a lookup, if known says that it is one, and
 // returns it as an Entry that takes over child's reference.
-func (c *Cache) enter(st stamp, cr nfsclient.Cred, dir *Inode, name string, child *Inode, da *nfsclient.Attr, known bool) Entry {
+func (c *Cache) enter(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Inode, name string, child *Inode, da *nfsclient.Attr, known bool) Entry {
 	var ttl time.Duration
 	dir.mu.Lock()
 	if da != nil {
@@ -204,11 +204,12 @@ func (c *Cache) enter(st stamp, cr nfsclient.Cred, dir *Inode, name string, chil
 	if child == nil {
 		return Entry{EntryTTL: ttl}
 	}
-	return c.entry(child, ttl)
+	return c.entry(ctx, child, ttl)
 }
 
 // entry is child as a result.
-func (c *Cache) entry(child *Inode, ttl time.Duration) Entry {
+func (c *Cache) entry(ctx context.Context, child *Inode, ttl time.Duration) Entry {
+	c.clear(ctx, child)
 	child.mu.Lock()
 	defer child.mu.Unlock()
 	return Entry{Inode: child, Attr: child.outward(), AttrTTL: child.ttl(c.cfg.Now()), EntryTTL: ttl}

@@ -2,6 +2,63 @@ package cache
 
 import "context"
 
+// doubt says that pages and attributes the kernel has of i are not what the
+// server has; mu is held. It is told in the background at the latest.
+func (i *Inode) doubt() {
+	i.doubts++
+	i.stale = true
+	i.tell = true
+}
+
+// clear returns when the kernel has dropped what was doubtful of i until now,
+// or ctx ends. It comes before each answer that shows the file's new state: a
+// kernel that learned the new size first would read zeros behind the end of
+// its last page. It waits for reads and writes of pages that are under way, so
+// those must not call it. No lock is held.
+func (c *Cache) clear(ctx context.Context, i *Inode) {
+	i.mu.Lock()
+	upTo := i.doubts
+	for i.cleared < upTo {
+		if !i.clearing {
+			i.clearing = true
+			i.refs.Add(1)
+			if !c.spawn(i.runClear) {
+				i.clearing = false
+				i.mu.Unlock()
+				i.unpin()
+				return
+			}
+		}
+		wake := i.sleeper()
+		i.mu.Unlock()
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return
+		}
+		i.mu.Lock()
+	}
+	i.mu.Unlock()
+}
+
+// runClear has the kernel drop what it has of i. One at a time: what is told
+// twice makes the kernel ignore the attributes it is given in between. It is a
+// goroutine apart from runNotices, which may be waiting for a directory that
+// the one who waits for this has locked.
+func (i *Inode) runClear() {
+	i.mu.Lock()
+	upTo := i.doubts
+	i.mu.Unlock()
+	if k := i.c.cfg.Kernel; k != nil {
+		k.InvalidateInode(i)
+	}
+	i.mu.Lock()
+	i.cleared, i.clearing = upTo, false
+	i.awaken()
+	i.mu.Unlock()
+	i.unpin()
+}
+
 // notice is something that the kernel must be told; name is empty for an
 // inode. The inode is pinned until it was told.
 type notice struct {
@@ -53,7 +110,7 @@ func (c *Cache) runNotices(ctx context.Context) {
 		c.mu.Unlock()
 		for _, n := range todo {
 			if n.name == "" {
-				c.cfg.Kernel.InvalidateInode(n.ino)
+				c.clear(ctx, n.ino)
 			} else {
 				c.cfg.Kernel.InvalidateEntry(n.ino, n.name)
 			}

@@ -13,7 +13,7 @@ type silly struct {
 	dir  *Inode
 	name string
 	cr   nfsclient.Cred
-	busy bool // being removed; guarded by Cache.mu
+	busy chan struct{} // being removed until it is closed; guarded by Cache.mu
 }
 
 // target is what a name that is about to go stands for, pinned; nil if there
@@ -106,9 +106,7 @@ func (c *Cache) unhide(ctx context.Context, cr nfsclient.Cred, i *Inode, s *sill
 	c.changed(st, s.dir, toDir, name, nil, false)
 	i.relink()
 	if err != nil {
-		c.mu.Lock()
-		s.busy = false
-		c.mu.Unlock()
+		c.leaveSilly(s)
 		return
 	}
 	c.endSilly(i, s)
@@ -118,11 +116,19 @@ func (c *Cache) unhide(ctx context.Context, cr nfsclient.Cred, i *Inode, s *sill
 func (c *Cache) claimSilly(i *Inode, s *silly) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sillies[i] != s || s.busy {
+	if c.sillies[i] != s || s.busy != nil {
 		return false
 	}
-	s.busy = true
+	s.busy = make(chan struct{})
 	return true
+}
+
+// leaveSilly lets others try.
+func (c *Cache) leaveSilly(s *silly) {
+	c.mu.Lock()
+	close(s.busy)
+	s.busy = nil
+	c.mu.Unlock()
 }
 
 func (c *Cache) endSilly(i *Inode, s *silly) {
@@ -132,6 +138,7 @@ func (c *Cache) endSilly(i *Inode, s *silly) {
 	c.mu.Lock()
 	delete(c.sillies, i)
 	c.mu.Unlock()
+	c.leaveSilly(s)
 	s.dir.unpin()
 	i.unpin()
 }
@@ -155,13 +162,12 @@ func (c *Cache) removeSilly(ctx context.Context, i *Inode) {
 		c.endSilly(i, s)
 		return
 	}
-	c.mu.Lock()
-	s.busy = false
-	c.mu.Unlock()
+	c.leaveSilly(s)
 	c.cfg.Logf("cache: remove %s, which stood in for an open file: %v", s.name, err)
 }
 
-// removeSillies removes every hidden file, open or not.
+// removeSillies removes every hidden file, open or not, and waits for those
+// that are being removed.
 func (c *Cache) removeSillies(ctx context.Context) {
 	c.mu.Lock()
 	all := make([]*Inode, 0, len(c.sillies))
@@ -171,7 +177,25 @@ func (c *Cache) removeSillies(ctx context.Context) {
 	}
 	c.mu.Unlock()
 	for _, i := range all {
+		c.awaitRemoval(ctx, i)
 		c.removeSilly(ctx, i)
 		i.unpin()
+	}
+}
+
+// awaitRemoval returns when i is not being removed, or ctx ends.
+func (c *Cache) awaitRemoval(ctx context.Context, i *Inode) {
+	c.mu.Lock()
+	var busy chan struct{}
+	if s := c.sillies[i]; s != nil {
+		busy = s.busy
+	}
+	c.mu.Unlock()
+	if busy == nil {
+		return
+	}
+	select {
+	case <-busy:
+	case <-ctx.Done():
 	}
 }

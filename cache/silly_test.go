@@ -1,7 +1,9 @@
 package cache
 
 import (
+	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -122,7 +124,7 @@ func TestCloseRetriesRemoval(t *testing.T) {
 	c.mu.Unlock()
 	for busy := true; busy; { // until the failed removal has let go
 		c.mu.Lock()
-		busy = s != nil && s.busy
+		busy = s != nil && s.busy != nil
 		c.mu.Unlock()
 	}
 	check(t, c.Close(ctx))
@@ -130,4 +132,45 @@ func TestCloseRetriesRemoval(t *testing.T) {
 		t.Errorf("the server has %q", l)
 	}
 	check(t, pool.Close())
+}
+
+// TestCloseAwaitsRemoval: a hidden file that is being removed when the mount
+// ends is removed all the same.
+func TestCloseAwaitsRemoval(t *testing.T) {
+	srv := newFake(t)
+	srv.foreign("a", []byte("content"))
+	c := newCache(t, srv, testConfig())
+	f, _ := open(t, c, "a", rw)
+	check(t, c.Unlink(ctx, alice, c.Root(), "a"))
+	removing, joining := make(chan struct{}), make(chan struct{})
+	srv.hook = func(op string, done bool) error {
+		if op == "REMOVE" && !done {
+			close(removing)
+			// Close is past everything but this call, or waits for it.
+			select {
+			case <-c.life.Done():
+				return context.Canceled
+			case <-joining:
+			}
+		}
+		return nil
+	}
+	f.Release()
+	<-removing
+	closed := make(chan error)
+	go func() { closed <- c.Close(ctx) }()
+	for waiting := false; !waiting; runtime.Gosched() {
+		select {
+		case <-c.life.Done():
+			waiting = true
+		default:
+			buf := make([]byte, 1<<16)
+			waiting = strings.Contains(string(buf[:runtime.Stack(buf, true)]), "awaitRemoval")
+		}
+	}
+	close(joining)
+	check(t, <-closed)
+	if l := srv.names(); len(l) != 0 {
+		t.Errorf("after Close the server has %q", l)
+	}
 }

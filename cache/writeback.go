@@ -123,7 +123,7 @@ func (i *Inode) fail(err error) {
 	}
 	i.wb.errors++
 	i.wb.err = err
-	i.stale, i.tell = true, true // the kernel has what the server has not
+	i.doubt() // the kernel has what the server has not
 	c := i.c
 	c.mu.Lock()
 	c.lost[i] = err

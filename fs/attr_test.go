@@ -26,6 +26,7 @@ func TestErrno(t *testing.T) {
 		{&transport.Error{Fate: transport.Unknown, Err: transport.ErrTimeout}, fuse.EIO},
 		{&transport.Error{Fate: transport.Answered, Err: &transport.RPCError{Denied: true, Auth: true, Code: 1}}, fuse.EACCES},
 		{&transport.Error{Fate: transport.Unknown, Err: context.Canceled}, fuse.EINTR},
+		{&transport.Error{Fate: transport.Unknown, Err: errAborted}, fuse.EIO},
 		{syscall.EBUSY, fuse.EBUSY},
 		{errors.New("anything"), fuse.EIO},
 	} {

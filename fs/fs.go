@@ -2,9 +2,11 @@ package fs
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -76,27 +78,27 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	}
 	opts := &fuse.MountOptions{
 		AllowOther:               cfg.AllowOther,
-		Options:                  cfg.Options,
 		MaxBackground:            maxBackground,
 		MaxWrite:                 cfg.MaxIO,
 		MaxReadAhead:             cfg.MaxIO,
 		FsName:                   cfg.Source,
 		Name:                     "rdmafs",
-		DirectMount:              true,
 		DisableXAttrs:            true,
 		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
 		ExplicitDataCacheControl: true,
 		ExtraCapabilities:        fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO,
 		Debug:                    cfg.Debug,
 	}
+	words := slices.Clone(cfg.Options)
 	if cfg.ReadOnly {
-		opts.Options = append(opts.Options[:len(opts.Options):len(opts.Options)], "ro")
-		opts.DirectMountFlags = directMountReadOnly
+		words = append(words, "ro")
 	}
-	if opts.DirectMountFlags != 0 {
-		opts.Options = withoutReadOnly(opts.Options, os.Geteuid() == 0)
-	}
+	directMount(opts, words)
 	f.server, err = fuse.NewServer(f, dir, opts)
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		helperMount(opts, words)
+		f.server, err = fuse.NewServer(f, dir, opts)
+	}
 	if err != nil {
 		abort()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"syscall"
@@ -9,6 +10,10 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
+
+// errAborted is EIO, as on a kernel mount that is ended by force: programs try
+// again what fails with EINTR.
+var errAborted = fmt.Errorf("the mount is being ended: %w: %w", context.Canceled, syscall.EIO)
 
 // opContext is the context of one request. FUSE tells us of any signal that
 // the caller gets, down to the preemption signals of a Go program; as with the
@@ -55,8 +60,8 @@ func (c *opContext) Done() <-chan struct{} {
 func (c *opContext) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err == nil {
-		return c.Context.Err()
+	if c.err == nil && c.Context.Err() != nil {
+		return errAborted
 	}
 	return c.err
 }
@@ -74,7 +79,7 @@ func (c *opContext) runInterrupt(done, finished chan struct{}) {
 		case <-finished:
 			return
 		case <-c.Context.Done():
-			c.finish(c.Context.Err(), done)
+			c.finish(errAborted, done)
 			return
 		case <-interrupted:
 			interrupted = nil

@@ -8,18 +8,46 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
-// directMountReadOnly is the flags of mount(2) that fusermount3 would use, with
-// read-only: mount(2) knows "ro" as a flag only, fusermount3 as a word only.
-const directMountReadOnly = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_RDONLY
+// mountFlags are the words that mount(2) knows as flags only. The bits are
+// cleared before they are set.
+var mountFlags = map[string]struct{ clear, set uintptr }{
+	"ro": {set: unix.MS_RDONLY}, "rw": {clear: unix.MS_RDONLY},
+	"suid": {clear: unix.MS_NOSUID}, "nosuid": {set: unix.MS_NOSUID},
+	"dev": {clear: unix.MS_NODEV}, "nodev": {set: unix.MS_NODEV},
+	"exec": {clear: unix.MS_NOEXEC}, "noexec": {set: unix.MS_NOEXEC},
+	"async": {clear: unix.MS_SYNCHRONOUS}, "sync": {set: unix.MS_SYNCHRONOUS},
+	"dirsync":  {set: unix.MS_DIRSYNC},
+	"atime":    {clear: unix.MS_NOATIME},
+	"noatime":  {set: unix.MS_NOATIME},
+	"relatime": {set: unix.MS_RELATIME},
+}
 
-func withoutReadOnly(opts []string, direct bool) []string {
-	if !direct {
-		return opts
+// directMount has go-fuse call mount(2) itself. Words go as flags; those that
+// go-fuse has defaults for go as words too, since flags of 0 mean its defaults.
+func directMount(o *fuse.MountOptions, words []string) {
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+	o.DirectMountStrict, o.Options = true, nil
+	for _, w := range words {
+		f, ok := mountFlags[w]
+		if ok {
+			flags = flags&^f.clear | f.set
+		}
+		if !ok || w == "suid" || w == "dev" {
+			o.Options = append(o.Options, w)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(opts), func(o string) bool { return o == "ro" })
+	o.DirectMountFlags = flags
+}
+
+// helperMount has go-fuse run fusermount3, which knows no relatime: it is the
+// kernel's default.
+func helperMount(o *fuse.MountOptions, words []string) {
+	o.DirectMountStrict, o.DirectMountFlags = false, 0
+	o.Options = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "relatime" })
 }
 
 // raiseReadAhead raises the kernel's read-ahead of the mount at dir. Only root

@@ -132,12 +132,12 @@ func (m *mountArgs) serve() error {
 	}
 	kernel := fs.NewKernel()
 	if err := s.startCache(kernel, log.Printf); err != nil {
-		s.close(log.Printf)
+		s.close(ctx, log.Printf)
 		return fail(err)
 	}
 	control, err := newControl(m.dir)
 	if err != nil {
-		s.close(log.Printf)
+		s.close(ctx, log.Printf)
 		return fail(err)
 	}
 	var mounted *fs.FS
@@ -155,19 +155,30 @@ func (m *mountArgs) serve() error {
 	})
 	if err != nil {
 		control.finish(nil)
-		s.close(log.Printf)
+		s.close(ctx, log.Printf)
 		return fail(explainMount(err, words))
 	}
-	go control.runServe(newStatus(m, s), mounted.Abort)
+	forced := newForced(mounted.Abort)
+	defer forced.end()
+	go control.runServe(newStatus(m, s), forced.start)
 	tellReady()
 	log.Printf("mounted %s (%s, %s)", m.src.text, s.how, s.client.Info().Version)
 
 	unmounted, watcher := make(chan struct{}), make(chan struct{})
 	go runUnmountOnSignal(ctx, stop, mounted, unmounted, watcher, log.Printf)
-	mounted.Wait()
+	ended := make(chan struct{})
+	go runWait(mounted, ended)
+	select {
+	case <-ended:
+	case <-forced.late.Done():
+		err := errors.New("files were open, and what they had not written is lost")
+		log.Printf("forced to end: %v", err)
+		control.finish(err)
+		return fail(err) // the kernel fails what is left of the mount
+	}
 	close(unmounted)
 	<-watcher
-	err = s.close(log.Printf)
+	err = s.close(forced.late, log.Printf)
 	if err != nil {
 		log.Printf("DATA MAY BE LOST: %v", err)
 	} else {
@@ -178,6 +189,12 @@ func (m *mountArgs) serve() error {
 		return fail(err)
 	}
 	return nil
+}
+
+// runWait closes ended when the file system has been unmounted.
+func runWait(f *fs.FS, ended chan<- struct{}) {
+	f.Wait()
+	close(ended)
 }
 
 // nameSource starts a message with what was to be mounted, unless it does so

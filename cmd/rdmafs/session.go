@@ -187,11 +187,11 @@ func (s *session) startCache(k *fs.Kernel, logf func(string, ...any)) error {
 
 // close writes everything that is not safe yet, unmounts the export and
 // disconnects. An error means that data was lost. A server that is away is
-// waited for, as hard mounts do.
-func (s *session) close(logf func(string, ...any)) error {
+// waited for, as hard mounts do, until ctx ends.
+func (s *session) close(ctx context.Context, logf func(string, ...any)) error {
 	var lost error
 	if s.cache != nil {
-		lost = s.cache.Close(context.Background())
+		lost = s.cache.Close(ctx)
 	}
 	if s.pool != nil {
 		if err := s.pool.Close(); err != nil {
@@ -199,7 +199,7 @@ func (s *session) close(logf func(string, ...any)) error {
 		}
 	}
 	if s.client != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		if err := s.client.Close(ctx); err != nil {
 			logf("unmounting at the server: %v", err)

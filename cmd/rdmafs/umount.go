@@ -45,16 +45,16 @@ func umount(dir string, force, lazy bool) error {
 	switch {
 	case err != nil:
 		return err
+	case !ok && force:
+		// A umount that waits for the server has detached it already.
+		return abandon(dir)
 	case !ok:
 		return fmt.Errorf("%s is not mounted", dir)
 	case m.Type != "fuse.rdmafs":
 		return fmt.Errorf("%s is a mount of type %s, not of rdmafs (use umount)", dir, m.Type)
 	}
 	if force {
-		if conn, err := dialControl(dir, "abort"); err == nil {
-			_, _ = io.ReadAll(conn)
-			conn.Close()
-		}
+		_ = abort(dir) // without a daemon there is nothing to fail
 	}
 	daemon, err := dialControl(dir, "wait")
 	if err != nil && !errors.Is(err, errNoDaemon) {
@@ -68,6 +68,30 @@ func umount(dir string, force, lazy bool) error {
 	}
 	if daemon == nil || lazy {
 		return nil
+	}
+	return awaitEnd(dir, daemon)
+}
+
+// abort has the daemon of dir fail what waits for the server, and end.
+func abort(dir string) error {
+	conn, err := dialControl(dir, "abort")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = io.ReadAll(conn)
+	return err
+}
+
+// abandon ends the daemon of a mount that is detached.
+func abandon(dir string) error {
+	daemon, err := dialControl(dir, "wait")
+	if err != nil {
+		return fmt.Errorf("%s is not mounted", dir)
+	}
+	defer daemon.Close()
+	if err := abort(dir); err != nil {
+		return err
 	}
 	return awaitEnd(dir, daemon)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,8 +26,23 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(dir, "rdmafs")
-	cmd := exec.Command("go", "build", "-o", bin, "github.com/rdmafs/rdmafs/cmd/rdmafs")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	args := []string{"build", "-o", bin}
+	env := append(os.Environ(), "CGO_ENABLED=0")
+	if raceBuild() {
+		args = append(args, "-race")
+		env = append(os.Environ(), "CGO_ENABLED=1")
+		// The daemons inherit it. A report is found in the end, whatever
+		// became of the daemon's standard error.
+		if err := os.Setenv("GORACE", "log_path="+filepath.Join(dir, "race")); err != nil {
+			return "", err
+		}
+		// Written by daemons of ordinary users too.
+		if err := os.Chmod(dir, 0o1777); err != nil {
+			return "", err
+		}
+	}
+	cmd := exec.Command("go", append(args, "github.com/rdmafs/rdmafs/cmd/rdmafs")...)
+	cmd.Env = env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))
 	}
@@ -43,11 +59,26 @@ func Binary(t testing.TB) string {
 	return bin
 }
 
-// RemoveBinary deletes what Binary built; call it at the end of TestMain.
-func RemoveBinary() {
-	if bin, err := build(); err == nil {
-		os.RemoveAll(filepath.Dir(bin))
+// raceBuild tells whether the daemons are built with the race detector:
+// RDMAFS_TEST_RACE=1 asks for it.
+func raceBuild() bool { return os.Getenv("RDMAFS_TEST_RACE") == "1" }
+
+// RemoveBinary deletes what Binary built, and returns what the race detector
+// said in the daemons, if they were built with it. Call it at the end of
+// TestMain.
+func RemoveBinary() (races string) {
+	bin, err := build()
+	if err != nil {
+		return ""
 	}
+	dir := filepath.Dir(bin)
+	reports, _ := filepath.Glob(filepath.Join(dir, "race.*"))
+	for _, name := range reports {
+		b, err := os.ReadFile(name)
+		races += fmt.Sprintf("%s%v\n", b, err)
+	}
+	os.RemoveAll(dir)
+	return races
 }
 
 // Result is what a finished command left.

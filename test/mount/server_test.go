@@ -13,7 +13,10 @@ import (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	RemoveBinary()
+	if races := RemoveBinary(); races != "" {
+		fmt.Fprintf(os.Stderr, "data races in the daemon:\n%s", races)
+		code = 1
+	}
 	os.Exit(code)
 }
 

@@ -1,0 +1,162 @@
+package mount
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// twoClients are two mounts of one server, over both protocols.
+func twoClients(t *testing.T) (a, b *Mounted) {
+	s := startServer(t, serverOptions{})
+	return s.mount(t, "rdma", ""), s.mount(t, "tcp", "")
+}
+
+// content is n bytes that tell the round and the place.
+func content(round, n int) []byte {
+	b := make([]byte, 0, n+16)
+	for len(b) < n {
+		b = fmt.Appendf(b, "%06d:%06d ", round, len(b))
+	}
+	return b[:n]
+}
+
+// firstDifference says where two contents part.
+func firstDifference(got, want []byte) string {
+	for k := range min(len(got), len(want)) {
+		if got[k] != want[k] {
+			return fmt.Sprintf("%d of %d bytes, differing from byte %d: %q", len(got), len(want), k, got[k:min(len(got), k+16)])
+		}
+	}
+	return fmt.Sprintf("%d of %d bytes", len(got), len(want))
+}
+
+// TestCloseToOpen: what one client wrote before close, another sees after open,
+// whether the size changes or not, and however short the time between.
+func TestCloseToOpen(t *testing.T) {
+	a, b := twoClients(t)
+	for _, c := range []struct {
+		name string
+		size func(round int) int
+	}{
+		{"same size", func(int) int { return 5000 }},
+		{"growing", func(round int) int { return 100 + round*37 }},
+		{"shrinking", func(round int) int { return 60000 - round*151 }},
+		{"any", func(round int) int { return round * 7919 % 300_000 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for round := range 200 {
+				writer, reader := a.Dir, b.Dir
+				if round%2 == 1 {
+					writer, reader = reader, writer
+				}
+				want := content(round, c.size(round))
+				if round%3 == 0 {
+					overwrite(t, filepath.Join(writer, "f"), want)
+				} else if err := os.WriteFile(filepath.Join(writer, "f"), want, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				for _, dir := range []string{reader, writer} {
+					got, err := os.ReadFile(filepath.Join(dir, "f"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !bytes.Equal(got, want) {
+						t.Fatalf("round %d: %s sees %s", round, filepath.Base(filepath.Dir(dir)), firstDifference(got, want))
+					}
+				}
+			}
+		})
+	}
+}
+
+// overwrite makes b the content of a file without opening it with O_TRUNC.
+func overwrite(t *testing.T, name string, b []byte) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(b, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Truncate(int64(len(b))); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAppendInTurns: two clients append in turns, opening anew for each line.
+func TestAppendInTurns(t *testing.T) {
+	a, b := twoClients(t)
+	var want []byte
+	for round := range 200 {
+		dir := a.Dir
+		if round%2 == 1 {
+			dir = b.Dir
+		}
+		line := content(round, 10+round%50)
+		f, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(line); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, line...)
+		for _, dir := range []string{a.Dir, b.Dir} {
+			if got, err := os.ReadFile(filepath.Join(dir, "log")); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("round %d: %s, %v", round, firstDifference(got, want), err)
+			}
+		}
+	}
+}
+
+// TestFollow: a reader that keeps a growing file open never reads bytes that
+// were not written: not even zeros behind the end that it knew.
+func TestFollow(t *testing.T) {
+	s := startServer(t, serverOptions{})
+	a, b := s.mount(t, "rdma", ""), s.mount(t, "tcp", "actimeo=0")
+	w, err := os.Create(filepath.Join(a.Dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	r, err := os.Open(filepath.Join(b.Dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	buf := make([]byte, 1<<16)
+	at := 0
+	var all []byte
+	for round := range 300 {
+		line := content(round, 10+round%70)
+		if _, err := w.Write(line); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, line...)
+		if st, err := r.Stat(); err != nil || st.Size() != int64(len(all)) {
+			t.Fatalf("round %d: size %d of %d, %v", round, st.Size(), len(all), err)
+		}
+		n, err := r.ReadAt(buf, int64(at))
+		if err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(buf[:n], all[at:]) {
+			t.Fatalf("round %d: from byte %d %s", round, at, firstDifference(buf[:n], all[at:]))
+		}
+		at += n
+	}
+}
