@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
@@ -17,6 +18,32 @@ type Dir struct {
 	eof      bool     // nothing lies behind it
 	from     uint64   // where part began
 	seen     uint64   // how many of the directory's entries end with part
+	// end is the cookie behind the last part read, rounds of those since the
+	// listing was begun, or went on elsewhere.
+	end    uint64
+	rounds rounds
+}
+
+// rounds finds out whether the cookies of a listing go round in circles, as
+// they may with a server that is broken: nobody would ever see its end. It
+// remembers one, for twice as long each time, and so sees any circle within
+// three times its length.
+type rounds struct {
+	mark       uint64
+	left, span int
+}
+
+// add takes the cookie to go on from and tells whether it closes a circle.
+func (r *rounds) add(cookie uint64) bool {
+	if r.span > 0 && cookie == r.mark {
+		return true
+	}
+	if r.left == 0 {
+		r.mark, r.span = cookie, max(1, 2*r.span)
+		r.left = r.span
+	}
+	r.left--
+	return false
 }
 
 // Offsets of "." and ".." where the server leaves these out. Server cookies
@@ -71,6 +98,9 @@ func (d *Dir) Next(ctx context.Context, off uint64) ([]Dirent, error) {
 	if cookie == 0 {
 		d.verifier, d.seen = nfsclient.Verifier{}, 0
 	}
+	if cookie == 0 || cookie != d.end {
+		d.rounds = rounds{}
+	}
 	for {
 		part, err := d.read(ctx, nfsclient.DirPos{Cookie: cookie, Verifier: d.verifier})
 		if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrBadCookie && cookie != 0 {
@@ -79,6 +109,12 @@ func (d *Dir) Next(ctx context.Context, off uint64) ([]Dirent, error) {
 		if err != nil {
 			return nil, err
 		}
+		if n := len(part.Entries); n > 0 && !part.EOF {
+			d.end = part.Entries[n-1].Cookie
+			if d.rounds.add(d.end) {
+				return nil, fmt.Errorf("%w: directory without end, the cookie %#x again", ErrServer, d.end)
+			}
+		}
 		d.keep(off, part, off == 0)
 		if len(d.part) > 0 || d.eof {
 			return d.part, nil
@@ -86,7 +122,7 @@ func (d *Dir) Next(ctx context.Context, off uint64) ([]Dirent, error) {
 		if len(part.Entries) == 0 {
 			return nil, ErrServer // neither entries nor the end
 		}
-		cookie = part.Entries[len(part.Entries)-1].Cookie
+		cookie = d.end
 	}
 }
 
@@ -141,6 +177,7 @@ func (d *Dir) restart(ctx context.Context, off uint64) ([]Dirent, error) {
 	pos := nfsclient.DirPos{}
 	var behind []nfsclient.Dirent // entries past the count, in case off is gone
 	count := uint64(0)
+	d.rounds = rounds{}
 	for {
 		part, err := d.read(ctx, pos)
 		if err != nil {
@@ -173,7 +210,7 @@ func (d *Dir) restart(ctx context.Context, off uint64) ([]Dirent, error) {
 			d.eof = len(behind) == 0 || behind[len(behind)-1].Cookie == last
 			return d.part, nil
 		}
-		if len(part.Entries) == 0 {
+		if len(part.Entries) == 0 || d.rounds.add(last) {
 			return nil, ErrServer
 		}
 		pos = nfsclient.DirPos{Cookie: last, Verifier: part.Verifier}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -74,6 +75,40 @@ func TestListingFillsNamesAndAttributes(t *testing.T) {
 	}
 	if n := srv.total() - before; n != 0 {
 		t.Errorf("%d calls after the listing", n)
+	}
+}
+
+// A server whose cookies go round in circles must not be listed for ever.
+func TestCircularDirectoryEnds(t *testing.T) {
+	for _, back := range []int{1, 2, 17, 38, 39} {
+		srv := newFake(t)
+		srv.part, srv.dots = 10, false
+		bigDir(t, srv, 500)
+		list := srv.nodes["h1"].entries
+		// The last cookie of part 40 is that of an earlier one.
+		srv.jump = [2]uint64{list[10*back-1].cookie, list[10*40-1].cookie}
+		c := newCache(t, srv, testConfig())
+		for _, stale := range []bool{false, true} {
+			d := must[*Dir](t)(c.OpenDir(ctx, alice, c.Root()))
+			var err error
+			for off, parts := uint64(0), 0; err == nil; parts++ {
+				var l []Dirent
+				l, err = d.Next(ctx, off)
+				if err == nil && (len(l) == 0 || parts > 200) {
+					t.Fatalf("back to part %d: %d parts and no error", back, parts)
+				}
+				if err == nil {
+					off = l[len(l)-1].Off
+				}
+				if stale && parts == 0 {
+					srv.badDirs, off = 1, 1<<40
+				}
+			}
+			if !errors.Is(err, ErrServer) {
+				t.Errorf("back to part %d: %v", back, err)
+			}
+			d.Close()
+		}
 	}
 }
 

@@ -200,6 +200,9 @@ func (f *fake) ReadDir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Han
 			if plus {
 				e.Handle, e.Attr = n.h, n.post()
 			}
+			if f.jump[1] != 0 && e.Cookie == f.jump[1] {
+				e.Cookie = f.jump[0]
+			}
 			p.Entries = append(p.Entries, e)
 		}
 		p.EOF = k == len(d.entries)

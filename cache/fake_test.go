@@ -41,6 +41,8 @@ type fake struct {
 	verifier uint64
 	calls    map[string]int
 	badDirs  uint64 // ReadDir refuses cookies this many times
+	// jump has ReadDir give the first cookie instead of the second.
+	jump [2]uint64
 }
 
 type fnode struct {

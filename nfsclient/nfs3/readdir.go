@@ -66,7 +66,8 @@ func readDirRequest(dir nfsclient.Handle, from nfsclient.DirPos, plus bool, size
 }
 
 // dirents checks the entries: a name that is none would mislead whoever joins
-// it to a path, and a part that ends where it began would be read for ever.
+// it to a path, and a part that ends where it began would be read for ever, as
+// would one that leads back to a place in it, or to the directory's start.
 func dirents(from uint64, res *wire.ReadDirRes) ([]nfsclient.Dirent, error) {
 	out := make([]nfsclient.Dirent, len(res.Entries))
 	for i := range res.Entries {
@@ -83,5 +84,33 @@ func dirents(from uint64, res *wire.ReadDirRes) ([]nfsclient.Dirent, error) {
 	if n := len(out); n > 0 && !res.EOF && out[n-1].Cookie == from {
 		return nil, broken(readDirOp(res.Plus), "the cookie %d again", from)
 	}
+	if c, ok := leadsBack(out); ok {
+		return nil, broken(readDirOp(res.Plus), "the cookie %d where it cannot be", c)
+	}
 	return out, nil
+}
+
+// leadsBack finds a cookie that is 0 or leads back in the part. Two entries in
+// a row may have the same: servers that make cookies of the names' hashes do
+// that once in a while.
+func leadsBack(l []nfsclient.Dirent) (cookie uint64, back bool) {
+	rising := true
+	for i := range l {
+		c := l[i].Cookie
+		if c == 0 || i > 1 && c == l[i-1].Cookie && c == l[i-2].Cookie {
+			return c, true
+		}
+		rising = rising && (i == 0 || c >= l[i-1].Cookie)
+	}
+	if rising {
+		return 0, false
+	}
+	last := make(map[uint64]int, len(l))
+	for i := range l {
+		if at, ok := last[l[i].Cookie]; ok && at != i-1 {
+			return l[i].Cookie, true
+		}
+		last[l[i].Cookie] = i
+	}
+	return 0, false
 }

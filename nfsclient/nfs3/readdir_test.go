@@ -93,6 +93,25 @@ func TestReadDirRejects(t *testing.T) {
 	nfs.expect(nfsStep(wire.ProcReadDir, &wire.ReadDirRes{Entries: []wire.Entry{{Name: "a", Cookie: 8}, {Name: "b", Cookie: 9}}}))
 	_, err := c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{Cookie: 9}, false)
 	wantProtocol(t, err, "the cookie 9 again")
+	for _, cookies := range [][]uint64{{0}, {3, 0}, {2, 1, 2}, {1, 2, 1}, {4, 4, 4}, {9, 7, 8, 7}} {
+		var l []wire.Entry
+		for _, c := range cookies {
+			l = append(l, wire.Entry{Name: "a", Cookie: c})
+		}
+		nfs.expect(nfsStep(wire.ProcReadDir, &wire.ReadDirRes{Entries: l, EOF: true}))
+		_, err = c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{}, false)
+		wantProtocol(t, err, "where it cannot be")
+	}
+	for _, cookies := range [][]uint64{{1, 1, 2}, {2, 1, 1, 3}, {9, 8, 7}} {
+		var l []wire.Entry
+		for _, c := range cookies {
+			l = append(l, wire.Entry{Name: "a", Cookie: c})
+		}
+		nfs.expect(nfsStep(wire.ProcReadDir, &wire.ReadDirRes{Entries: l}))
+		if p, err := c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{}, false); err != nil || len(p.Entries) != len(cookies) {
+			t.Errorf("cookies %d: %v", cookies, err)
+		}
+	}
 	nfs.expect(nfsStep(wire.ProcReadDir, &wire.ReadDirRes{Status: nfsclient.ErrBadCookie}))
 	_, err = c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{Cookie: 9}, false)
 	wantStatus(t, err, nfsclient.ErrBadCookie)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 )
 
@@ -168,6 +169,49 @@ func TestSoftMountGivesUp(t *testing.T) {
 			silent.Store(false)
 			if err := os.WriteFile(filepath.Join(m.Dir, "x"), []byte("again"), 0o644); err != nil {
 				t.Errorf("when the server is back: %v", err)
+			}
+		})
+	}
+}
+
+// TestExclusiveAfterCrash: the server makes the file, and goes down before it
+// answers, with all memory of the call. When the call is sent again, the server
+// must know its own file by the verifier (RFC 1813 section 3.3.8).
+func TestExclusiveAfterCrash(t *testing.T) {
+	for _, proto := range []string{"rdma", "tcp"} {
+		t.Run(proto, func(t *testing.T) {
+			var crashes atomic.Int64
+			s := startServer(t, serverOptions{faults: &nfsd.Faults{
+				After: func(_ context.Context, e nfsd.Event) nfsd.Action {
+					if e.Prog == nfsProgram && e.Proc == wire.ProcCreate && crashes.Add(1)%2 == 1 {
+						return nfsd.Crash
+					}
+					return nfsd.Proceed
+				},
+			}})
+			m := s.mount(t, proto, "timeo=20")
+			for i := range 4 {
+				name := filepath.Join(m.Dir, fmt.Sprint("f", i))
+				f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.WriteString(name); err != nil {
+					t.Error(err)
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+				if _, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640); !errors.Is(err, os.ErrExist) {
+					t.Errorf("another exclusive create of %s: %v, want EEXIST", name, err)
+				}
+				st, err := os.Stat(filepath.Join(s.export, filepath.Base(name)))
+				if err != nil || st.Mode().Perm() != 0o640 || st.Size() != int64(len(name)) {
+					t.Errorf("on the server: %v, %v", st, err)
+				}
+			}
+			if n := crashes.Load(); n < 8 {
+				t.Errorf("%d CREATEs came, want two for each file", n)
 			}
 		})
 	}
