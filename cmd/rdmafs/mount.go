@@ -51,7 +51,7 @@ background and logs to syslog. Exit codes are those of mount(8).
 			return daemonize()
 		},
 	}
-	cmd.Flags().StringArrayVarP(&words, "options", "o", nil, "mount options, comma separated (see above)")
+	cmd.Flags().StringArrayVarP(&words, "options", "o", nil, "mount options, comma separated (rdmafs mount --help lists them)")
 	cmd.Flags().BoolVarP(&foreground, "foreground", "f", false, "stay in the foreground and log to stderr")
 	cmd.Flags().BoolVarP(&debug, "debug", "d", false, "log every FUSE request (to stderr, so with -f)")
 	return cmd
