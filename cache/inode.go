@@ -9,7 +9,7 @@ import (
 )
 
 // Inode is a file handle that the kernel or the cache knows. There is one per
-// handle.
+// handle and type.
 type Inode struct {
 	c   *Cache
 	h   nfsclient.Handle
@@ -69,11 +69,13 @@ func (i *Inode) Handle() nfsclient.Handle { return i.h }
 func (i *Inode) Type() nfsclient.FileType { return i.typ }
 
 // intern is the inode of h, with a reference for the caller. a need not be
-// current.
+// current. A file does not change its type: where the server says that h is
+// of another one now, or said something wrong before, h stands for another
+// file, and the inode that was there lives on for those who hold it.
 func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i := c.inodes[h]; i != nil {
+	if i := c.inodes[h]; i != nil && (i.typ == a.Type || i == c.root) {
 		i.refs.Add(1)
 		return i
 	}
@@ -124,9 +126,11 @@ func (i *Inode) drop(n int64) {
 	}
 	c := i.c
 	c.mu.Lock()
-	gone := i.refs.Load() == 0 && c.inodes[i.h] == i
+	gone := i.refs.Load() == 0 && c.inos[i.ino] == i
 	if gone {
-		delete(c.inodes, i.h)
+		if c.inodes[i.h] == i {
+			delete(c.inodes, i.h)
+		}
 		delete(c.inos, i.ino)
 	}
 	c.mu.Unlock()

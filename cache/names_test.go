@@ -358,3 +358,28 @@ func TestLinkCountsAndContent(t *testing.T) {
 		t.Errorf("opendir of a file: %v", err)
 	}
 }
+
+// A handle that the server used again for a file of another type, or told us
+// the wrong type of, stands for another inode from then on.
+func TestHandleOfAnotherType(t *testing.T) {
+	srv := newFake(t)
+	srv.foreign("f", []byte("data"))
+	c := newCache(t, srv, testConfig())
+	first := must[Entry](t)(c.Lookup(ctx, alice, c.Root(), "f"))
+	srv.mu.Lock()
+	srv.nodes[first.Inode.Handle()].attr.Type = nfsclient.Directory
+	srv.touchDir(srv.nodes["h1"])
+	srv.mu.Unlock()
+	second := must[Entry](t)(c.lookupServer(ctx, alice, c.Root(), "f"))
+	if second.Inode == first.Inode || second.Inode.Type() != nfsclient.Directory || second.Attr.Type != nfsclient.Directory {
+		t.Errorf("inode %d of type %v, after %d of type %v", second.Inode.Ino(), second.Inode.Type(), first.Inode.Ino(), first.Inode.Type())
+	}
+	if second.Inode.Ino() == first.Inode.Ino() {
+		t.Error("two inodes have one number")
+	}
+	c.Forget(first.Inode, 1)
+	if again := must[Entry](t)(c.lookupServer(ctx, alice, c.Root(), "f")); again.Inode != second.Inode {
+		t.Error("the new inode is forgotten with the old one")
+	}
+	c.Forget(second.Inode, 2)
+}
