@@ -12,9 +12,10 @@
 // being killed or the mount is torn down, never by a mere signal.
 //
 // Goroutines: go-fuse starts one for each request and ends them before Wait
-// returns; runInterrupt lives as long as one request that really waits.
+// returns; runWatch looks after the requests that really wait, and lives from
+// Mount until the mount's context ends; Wait joins it.
 //
-// Locks: nodes.mu and handles.mu guard their tables, are leaves, and are held
-// across no call. Kernel.mu is held, shared, while the kernel is notified; only
-// Wait takes it alone.
+// Locks: nodes.mu, handles.mu and watch.mu guard their tables, are leaves, and
+// are held across no call. Kernel.mu is held, shared, while the kernel is
+// notified; only Wait takes it alone.
 package fs

@@ -42,6 +42,7 @@ type FS struct {
 	files  handles[*cache.File]
 	dirs   handles[*cache.Dir]
 	creds  credCache
+	watch  watch
 	kernel *Kernel
 	server *fuse.Server
 	mount  string
@@ -94,6 +95,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		words = append(words, "ro")
 	}
 	directMount(opts, words)
+	f.watch.start(ctx, beingKilled)
 	f.server, err = fuse.NewServer(f, dir, opts)
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
 		helperMount(opts, words)
@@ -101,11 +103,13 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	}
 	if err != nil {
 		abort()
+		f.watch.joined.Wait()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
 	go f.server.Serve()
 	if err := f.server.WaitMount(); err != nil {
 		abort()
+		f.watch.joined.Wait()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
 	k.attach(f)
@@ -121,6 +125,7 @@ func (f *FS) Wait() {
 	f.server.Wait()
 	f.kernel.attach(nil)
 	f.abort()
+	f.watch.joined.Wait()
 }
 
 // Unmount detaches the mount; Wait then returns. It fails with EBUSY while

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -21,85 +20,105 @@ var errAborted = fmt.Errorf("the mount is being ended: %w: %w", context.Canceled
 // interrupted write or rename would have unknown effect. So Done is closed
 // when the caller is being killed or the mount torn down.
 //
-// Most requests are answered without waiting: the goroutine that watches is
-// started by the first call of Done.
+// Most requests are answered without waiting: the watch knows of those whose
+// Done or AfterFunc was called, until end.
 type opContext struct {
 	context.Context // the mount's
+	w               *watch
 	cancel          <-chan struct{}
 	pid             uint32
 
-	mu       sync.Mutex
-	done     chan struct{} // closed when cancelled; nil until asked for
-	finished chan struct{} // closed by end
-	err      error
+	// Guarded by watch.mu.
+
+	done  chan struct{} // closed when cancelled; nil until asked for
+	err   error         // why it was cancelled
+	after map[*afterFunc]struct{}
+	at    int // index in watch.ops, when watched
+	// watched is set once, ended by end.
+	watched, ended bool
+	// interrupted: cancel is closed. Whether that was a kill is looked at when
+	// look has come.
+	interrupted bool
+	look        time.Time
 }
 
+type afterFunc struct{ f func() }
+
 func (f *FS) begin(cancel <-chan struct{}, h *fuse.InHeader) *opContext {
-	return &opContext{Context: f.ctx, cancel: cancel, pid: h.Pid}
+	return &opContext{Context: f.ctx, w: &f.watch, cancel: cancel, pid: h.Pid}
 }
 
 // end must be called when the request has been answered.
 func (c *opContext) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.finished != nil {
-		close(c.finished)
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.ended = true
+	c.after = nil
+	if c.watched && c.err == nil {
+		c.w.remove(c)
 	}
 }
 
 func (c *opContext) Done() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
 	if c.done == nil {
-		c.done, c.finished = make(chan struct{}), make(chan struct{})
-		go c.runInterrupt(c.done, c.finished)
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		}
 	}
+	c.w.add(c)
 	return c.done
 }
 
 func (c *opContext) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
 	if c.err == nil && c.Context.Err() != nil {
 		return errAborted
 	}
 	return c.err
 }
 
-// killPoll is how often a request that was interrupted without being killed
-// looks whether its process is being killed by now: the kernel sends one
-// interrupt a request and no second one for a later, fatal signal.
-const killPoll = time.Second
-
-func (c *opContext) runInterrupt(done, finished chan struct{}) {
-	interrupted := c.cancel
-	var again <-chan time.Time
-	for {
-		select {
-		case <-finished:
-			return
-		case <-c.Context.Done():
-			c.finish(errAborted, done)
-			return
-		case <-interrupted:
-			interrupted = nil
-			tick := time.NewTicker(killPoll)
-			defer tick.Stop()
-			again = tick.C
-		case <-again:
-		}
-		if interrupted == nil && beingKilled(c.pid) {
-			c.finish(context.Canceled, done)
-			return
-		}
+// AfterFunc lets package context do without a goroutine that waits for Done.
+func (c *opContext) AfterFunc(f func()) (stop func() bool) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	a := &afterFunc{f}
+	if c.after == nil {
+		c.after = make(map[*afterFunc]struct{})
+	}
+	c.after[a] = struct{}{}
+	c.w.add(c)
+	if c.err != nil {
+		c.runAfter()
+	}
+	return func() bool {
+		c.w.mu.Lock()
+		defer c.w.mu.Unlock()
+		_, there := c.after[a]
+		delete(c.after, a)
+		return there
 	}
 }
 
-func (c *opContext) finish(err error, done chan struct{}) {
-	c.mu.Lock()
+// runAfter starts what AfterFunc was given; watch.mu is held. As with any
+// context, whoever gave it joins it.
+func (c *opContext) runAfter() {
+	for a := range c.after {
+		go a.f()
+	}
+	c.after = nil
+}
+
+// finish cancels c; watch.mu is held.
+func (c *opContext) finish(err error) {
 	c.err = err
-	c.mu.Unlock()
-	close(done)
+	if c.done != nil {
+		close(c.done)
+	}
+	c.runAfter()
 }
 
 // beingKilled tells whether SIGKILL is pending for a thread. The kernel makes

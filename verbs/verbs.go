@@ -138,6 +138,11 @@ type QP interface {
 	// error other than ErrQueueFull means that the connection is dead or that
 	// request number posted breaks the rules of its Op.
 	PostSend(wr []SendWR) (posted int, err error)
+	// PostAndReap is PostSend, and then takes completions of the send queue
+	// that are there by then, as many as wc has room for, in their order and
+	// whoever posted their requests. It may take none, and those it takes Wait
+	// is neither woken for nor returns.
+	PostAndReap(wr []SendWR, wc []Completion) (posted, reaped int, err error)
 	// Wait fills wc with at least one completion, in the order of completion,
 	// and returns how many. It returns ctx.Err() when ctx ends first, ErrClosed
 	// after Close, and *ConnError once the connection is lost and every

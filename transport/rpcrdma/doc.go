@@ -69,9 +69,10 @@
 // # Goroutines and locks
 //
 // Of a Server: one runWatch for each Serve, and for each client one runConn,
-// which reaps, and its runWorkers. Serve joins runWatch and runConn, runConn
-// its workers. Server.mu, serverConn.mu and serverPool.mu are leaves, except
-// that receives are posted with serverConn.mu held.
+// which reaps, and its runWorkers, which post replies and reap what of them is
+// done by then. Serve joins runWatch and runConn, runConn its workers.
+// Server.mu, serverConn.mu and serverPool.mu are leaves, except that receives
+// are posted with serverConn.mu held.
 //
 // Of a requester: one runReaper for each link, started by Dial, joined by
 // Link.Close. A slot's stall timer only ever ends the link.

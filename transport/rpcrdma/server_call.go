@@ -50,7 +50,8 @@ type serverCall struct {
 
 	into   []int
 	wrs    []verbs.SendWR
-	sg     mem.Vec // backs the wrs' Local
+	wc     [4]verbs.Completion // reaped while posting
+	sg     mem.Vec             // backs the wrs' Local
 	keys   []uint32
 	recvWR [1]verbs.RecvWR
 

@@ -187,6 +187,12 @@ func (c *serverConn) completed(ctx context.Context, w verbs.Completion) {
 		c.dispatch(ctx, arrival{recv: int(w.ID), n: w.Len})
 		return
 	}
+	c.sent(w)
+}
+
+// sent handles a completion of the send queue, on the run goroutine or on a
+// worker's.
+func (c *serverConn) sent(w verbs.Completion) {
 	k := c.calls[w.ID]
 	c.moved.Add(1)
 	c.busy.Add(-1)

@@ -50,7 +50,7 @@ func (k *serverCall) pull(ctx context.Context) error {
 	}
 }
 
-// pulled is called by the run goroutine for every RDMA Read completed.
+// pulled is called for every RDMA Read completed.
 func (k *serverCall) pulled() {
 	if k.reads.Add(-1) == 0 {
 		k.read <- struct{}{}

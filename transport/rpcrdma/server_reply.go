@@ -129,7 +129,11 @@ func (k *serverCall) post(ctx context.Context) error {
 			return ctx.Err()
 		}
 		c.busy.Add(1)
-		if n, err := c.conn.PostSend(g); err != nil {
+		n, reaped, err := c.conn.PostAndReap(g, k.wc[:])
+		for _, w := range k.wc[:reaped] {
+			c.sent(w)
+		}
+		if err != nil {
 			return fmt.Errorf("reply, work request %d of %d: %w", n, len(g), err)
 		}
 	}

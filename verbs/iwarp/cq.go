@@ -19,17 +19,51 @@ type queue struct {
 	// parked tells that Wait waits for the socket; woken, that its read
 	// deadline was moved to get it back.
 	parked, woken bool
-	interrupt     func()
+	// held is how many PostAndReap are under way: they wake Wait for what they
+	// leave.
+	held      int
+	interrupt func()
 }
 
-// push appends a completion and wakes Wait.
+// push appends a completion and wakes Wait, now or when it is held no longer.
 func (q *queue) push(wc verbs.Completion) {
 	q.mu.Lock()
 	q.ring[q.tail%uint64(len(q.ring))] = wc
 	q.tail++
 	q.n.Add(1)
-	q.wakeLocked()
+	if q.held == 0 {
+		q.wakeLocked()
+	}
 	q.mu.Unlock()
+}
+
+// hold defers the waking of Wait until as many release have been called.
+func (q *queue) hold() {
+	q.mu.Lock()
+	q.held++
+	q.mu.Unlock()
+}
+
+// release ends a hold and moves completions of the send queue to wc: those
+// before the first receive's, which is for Wait alone.
+func (q *queue) release(wc []verbs.Completion) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for n < len(wc) && q.head != q.tail {
+		c := &q.ring[q.head%uint64(len(q.ring))]
+		if c.Op == verbs.OpRecv {
+			break
+		}
+		wc[n] = *c
+		q.head++
+		n++
+	}
+	q.n.Add(int32(-n))
+	q.held--
+	if q.held == 0 && q.head != q.tail {
+		q.wakeLocked()
+	}
+	return n
 }
 
 // take moves completions to wc. It reports how many were of the send queue.

@@ -119,6 +119,16 @@ func (c *conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
 	return posted, err
 }
 
+// PostAndReap implements verbs.QP. Mostly the socket takes at once what is
+// posted, and who posted it sees that with no Wait woken.
+func (c *conn) PostAndReap(wr []verbs.SendWR, wc []verbs.Completion) (posted, reaped int, err error) {
+	c.cq.hold()
+	posted, err = c.PostSend(wr)
+	reaped = c.cq.release(wc)
+	c.tx.unreaped.Add(int32(-reaped))
+	return posted, reaped, err
+}
+
 // set checks wr and makes e of it.
 func (e *sendEntry) set(c *conn, wr *verbs.SendWR) error {
 	bad := func(why string) error { return &verbs.UsageError{Op: wr.Op, Why: why} }

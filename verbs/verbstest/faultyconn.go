@@ -71,6 +71,12 @@ func (c *faultyConn) PostSend(wr []verbs.SendWR) (int, error) {
 	return n, c.mask(err)
 }
 
+// PostAndReap leaves all completions to Wait, where the faults are.
+func (c *faultyConn) PostAndReap(wr []verbs.SendWR, _ []verbs.Completion) (posted, reaped int, err error) {
+	posted, err = c.PostSend(wr)
+	return posted, 0, err
+}
+
 // countDown tells if this was the event that n counted down to.
 func countDown(n *int) bool {
 	if *n == 0 {

@@ -24,6 +24,7 @@ func Run(t *testing.T, newPair NewPair) {
 		{"SendShapes", testSendShapes},
 		{"SendCompletions", testSendCompletions},
 		{"CompletionWakesWait", testCompletionWakesWait},
+		{"PostAndReap", testPostAndReap},
 		{"WaitContext", testWaitContext},
 		{"QueueFull", testQueueFull},
 		{"UsageErrors", testUsageErrors},

@@ -1,0 +1,138 @@
+package fs
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// watch looks after the requests that wait, all with one goroutine: to start
+// and wake one for each request costs more than the rest of what fs does for
+// it. So that a kill is noticed a little later.
+type watch struct {
+	killed func(pid uint32) bool
+	joined sync.WaitGroup
+	wake   chan struct{} // holds a token when active was set
+
+	mu     sync.Mutex
+	ops    []*opContext
+	active bool  // runWatch looks at ops, or is about to
+	err    error // the mount was torn down
+}
+
+const (
+	// watchTick is how often the requests that wait are looked at.
+	watchTick = 50 * time.Millisecond
+	// killPoll is how often a request that was interrupted without being killed
+	// looks whether its process is being killed by now: the kernel sends one
+	// interrupt a request and no second one for a later, fatal signal.
+	killPoll = time.Second
+)
+
+// start starts the watch. It ends with ctx, and every request's context with
+// it.
+func (w *watch) start(ctx context.Context, killed func(pid uint32) bool) {
+	w.killed = killed
+	w.wake = make(chan struct{}, 1)
+	w.joined.Go(func() { w.runWatch(ctx) })
+}
+
+// add has c watched, unless it is or has ended; mu is held.
+func (w *watch) add(c *opContext) {
+	if c.watched || c.ended {
+		return
+	}
+	c.watched = true
+	if w.err != nil {
+		c.finish(w.err)
+		return
+	}
+	c.at = len(w.ops)
+	w.ops = append(w.ops, c)
+	if !w.active {
+		w.active = true
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// remove ends the watching of c; mu is held.
+func (w *watch) remove(c *opContext) {
+	last := len(w.ops) - 1
+	w.ops[c.at] = w.ops[last]
+	w.ops[c.at].at = c.at
+	w.ops[last] = nil
+	w.ops = w.ops[:last]
+}
+
+func (w *watch) runWatch(ctx context.Context) {
+	tick := time.NewTicker(watchTick)
+	defer tick.Stop()
+	tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			w.end(errAborted)
+			return
+		case <-w.wake:
+			tick.Reset(watchTick)
+		case now := <-tick.C:
+			if !w.poll(now) {
+				tick.Stop()
+			}
+		}
+	}
+}
+
+// poll cancels the requests whose process is being killed, and tells whether
+// any are left to be watched.
+func (w *watch) poll(now time.Time) bool {
+	for _, c := range w.due(now) {
+		if !w.killed(c.pid) {
+			continue
+		}
+		w.mu.Lock()
+		if !c.ended && c.err == nil {
+			w.remove(c)
+			c.finish(context.Canceled)
+		}
+		w.mu.Unlock()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.active = len(w.ops) > 0
+	return w.active
+}
+
+// due is the requests whose process is to be looked at.
+func (w *watch) due(now time.Time) (due []*opContext) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.ops {
+		if !c.interrupted {
+			select {
+			case <-c.cancel:
+				c.interrupted, c.look = true, now
+			default:
+			}
+		}
+		if c.interrupted && !now.Before(c.look) {
+			c.look = now.Add(killPoll)
+			due = append(due, c)
+		}
+	}
+	return due
+}
+
+// end cancels every request, those to come too.
+func (w *watch) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+	for _, c := range w.ops {
+		c.finish(err)
+	}
+	w.ops = nil
+}

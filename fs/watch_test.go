@@ -1,0 +1,159 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestInterrupt: an interrupted request goes on until its process is being
+// killed, which is looked at once and then every killPoll.
+func TestInterrupt(t *testing.T) {
+	f := &FS{ctx: t.Context()}
+	killed, looks := map[uint32]bool{}, 0
+	f.watch.killed = func(pid uint32) bool { looks++; return killed[pid] }
+	interrupt := make(chan struct{})
+	one := f.begin(interrupt, &fuse.InHeader{Caller: fuse.Caller{Pid: 1}})
+	other := f.begin(make(chan struct{}), &fuse.InHeader{Caller: fuse.Caller{Pid: 2}})
+	first := one.Done()
+	if one.Err() != nil || one.Done() != first {
+		t.Fatal("a request begins with an error, or with two channels")
+	}
+	other.Done()
+	killed[2] = true // but not interrupted
+
+	now := time.Unix(1, 0)
+	if !f.watch.poll(now) || looks != 0 {
+		t.Fatalf("%d looks at processes that were not interrupted", looks)
+	}
+	close(interrupt)
+	f.watch.poll(now)
+	killed[1] = true
+	f.watch.poll(now.Add(killPoll - 1))
+	if looks != 1 || isClosed(one.Done()) || one.Err() != nil {
+		t.Fatalf("%d looks; error %v", looks, one.Err())
+	}
+	f.watch.poll(now.Add(killPoll))
+	if looks != 2 || !isClosed(one.Done()) || one.Err() != context.Canceled {
+		t.Fatalf("%d looks; error %v", looks, one.Err())
+	}
+	one.end()
+	if isClosed(other.Done()) || len(f.watch.ops) != 1 {
+		t.Fatalf("%d requests are watched, want the other", len(f.watch.ops))
+	}
+	other.end()
+	if f.watch.poll(now) || len(f.watch.ops) != 0 {
+		t.Fatal("an ended request is still watched")
+	}
+}
+
+// TestInterruptMany ends requests out of order.
+func TestInterruptMany(t *testing.T) {
+	f := &FS{ctx: t.Context()}
+	f.watch.killed = func(pid uint32) bool { return true }
+	var ops []*opContext
+	var interrupts []chan struct{}
+	for range 5 {
+		c := make(chan struct{})
+		o := f.begin(c, &fuse.InHeader{})
+		o.Done()
+		ops, interrupts = append(ops, o), append(interrupts, c)
+	}
+	for _, n := range []int{0, 3} {
+		ops[n].end()
+	}
+	close(interrupts[0])
+	close(interrupts[4])
+	f.watch.poll(time.Unix(1, 0))
+	for n, want := range []bool{false, false, false, false, true} {
+		if isClosed(ops[n].Done()) != want {
+			t.Errorf("request %d: cancelled %v, want %v", n, !want, want)
+		}
+	}
+	ops[4].end()
+	ops[1].end()
+	ops[2].end()
+	if len(f.watch.ops) != 0 {
+		t.Errorf("%d requests are still watched", len(f.watch.ops))
+	}
+}
+
+// TestTeardown: the end of the mount ends those that wait, and those that come.
+func TestTeardown(t *testing.T) {
+	ctx, abort := context.WithCancel(context.Background())
+	f := &FS{ctx: ctx}
+	f.watch.start(ctx, func(uint32) bool { return false })
+	before := f.begin(nil, &fuse.InHeader{})
+	done := before.Done()
+	abort()
+	<-done
+	f.watch.joined.Wait()
+	after := f.begin(nil, &fuse.InHeader{})
+	<-after.Done()
+	for _, c := range []*opContext{before, after} {
+		if !errors.Is(c.Err(), context.Canceled) || errno(c.Err()) != fuse.EIO {
+			t.Errorf("error %v", c.Err())
+		}
+		c.end()
+	}
+}
+
+// TestRunWatch: with the goroutine running, one kill ends one request, also
+// after the watch had nothing to do.
+func TestRunWatch(t *testing.T) {
+	ctx, abort := context.WithCancel(context.Background())
+	f := &FS{ctx: ctx}
+	f.watch.start(ctx, func(uint32) bool { return true })
+	for range 2 {
+		interrupt := make(chan struct{})
+		c := f.begin(interrupt, &fuse.InHeader{})
+		done := c.Done()
+		close(interrupt)
+		<-done
+		c.end()
+	}
+	abort()
+	f.watch.joined.Wait()
+}
+
+// TestAfterFunc: package context needs no goroutine to wait for a request.
+func TestAfterFunc(t *testing.T) {
+	f := &FS{ctx: t.Context()}
+	f.watch.killed = func(pid uint32) bool { return true }
+	interrupt := make(chan struct{})
+	c := f.begin(interrupt, &fuse.InHeader{})
+	ran := make(chan string, 2)
+	stop := context.AfterFunc(c, func() { ran <- "stopped" })
+	context.AfterFunc(c, func() { ran <- "kept" })
+	sub, cancel := context.WithCancel(c)
+	defer cancel()
+	if len(c.after) != 3 {
+		t.Fatalf("%d functions are known, want 3", len(c.after))
+	}
+	if !stop() || stop() {
+		t.Error("stop does not tell whether it stopped the function")
+	}
+	close(interrupt)
+	f.watch.poll(time.Unix(1, 0))
+	if got := <-ran; got != "kept" {
+		t.Errorf("ran %q", got)
+	}
+	<-sub.Done()
+	context.AfterFunc(c, func() { ran <- "late" })
+	if got := <-ran; got != "late" {
+		t.Errorf("ran %q", got)
+	}
+	c.end()
+}
