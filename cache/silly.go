@@ -57,10 +57,17 @@ func (c *Cache) hide(ctx context.Context, cr nfsclient.Cred, dir *Inode, name st
 		toDir.Before = fromDir.Before
 	}
 	c.changed(st, dir, toDir, name, nil, true)
-	dir.refs.Add(1)
-	s := &silly{dir: dir, name: to, cr: cr}
 	i.relink()
 	i.mu.Lock()
+	if i.silly != nil { // another name of it was hidden meanwhile: one will do
+		i.mu.Unlock()
+		st := dir.begin()
+		w, err := c.cl.Remove(ctx, cr, dir.h, to)
+		c.changed(st, dir, w, to, nil, err == nil)
+		return err
+	}
+	dir.refs.Add(1)
+	s := &silly{dir: dir, name: to, cr: cr}
 	i.silly = s
 	gone := i.opens == 0
 	i.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/cache/bufpool"
@@ -170,6 +171,41 @@ func TestCloseAwaitsRemoval(t *testing.T) {
 	}
 	close(joining)
 	check(t, <-closed)
+	if l := srv.names(); len(l) != 0 {
+		t.Errorf("after Close the server has %q", l)
+	}
+}
+
+// TestTwoNamesUnlinkedAtOnce: a file that is open loses two names side by side,
+// and nothing of it stays.
+func TestTwoNamesUnlinkedAtOnce(t *testing.T) {
+	srv := newFake(t)
+	srv.foreign("a", []byte("content"))
+	c := newCache(t, srv, testConfig())
+	f, _ := open(t, c, "a", rw)
+	e, err := c.Link(ctx, alice, f.i, c.Root(), "b")
+	check(t, err)
+	c.Forget(e.Inode, 1)
+	var both sync.WaitGroup
+	both.Add(2)
+	srv.hook = func(op string, done bool) error {
+		if op == "RENAME" && !done {
+			both.Done()
+			both.Wait()
+		}
+		return nil
+	}
+	ended := make(chan error)
+	for _, name := range []string{"a", "b"} {
+		go func() { ended <- c.Unlink(ctx, alice, c.Root(), name) }()
+	}
+	check(t, <-ended)
+	check(t, <-ended)
+	if got := read(t, f, 20, 0); string(got) != "content" {
+		t.Errorf("reads %q", got)
+	}
+	f.Release()
+	check(t, c.Close(ctx))
 	if l := srv.names(); len(l) != 0 {
 		t.Errorf("after Close the server has %q", l)
 	}

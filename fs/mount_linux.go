@@ -72,6 +72,7 @@ type MountEntry struct {
 	Device string // major:minor
 	Type   string // "fuse.rdmafs"
 	Source string
+	UID    uint32 // who mounted it, of a FUSE mount
 }
 
 // FindMount is the mount at dir, an absolute path without symbolic links; ok is
@@ -91,9 +92,21 @@ func FindMount(dir string) (m MountEntry, ok bool, err error) {
 		if len(w) < 5 || sep < 0 || len(w) < sep+3 || unescapeMount(w[4]) != dir {
 			continue
 		}
-		m, ok = MountEntry{Device: w[2], Type: w[sep+1], Source: unescapeMount(w[sep+2])}, true // the last one lies on top
+		m, ok = MountEntry{UID: mountUser(w[len(w)-1]), Device: w[2], Type: w[sep+1], Source: unescapeMount(w[sep+2])}, true // the last one lies on top
 	}
 	return m, ok, s.Err()
+}
+
+// mountUser finds user_id= in the options of a FUSE file system.
+func mountUser(options string) uint32 {
+	for word := range strings.SplitSeq(options, ",") {
+		if v, is := strings.CutPrefix(word, "user_id="); is {
+			if n, err := strconv.ParseUint(v, 10, 32); err == nil {
+				return uint32(n)
+			}
+		}
+	}
+	return 0
 }
 
 // unescapeMount undoes the octal escapes of the mount table.

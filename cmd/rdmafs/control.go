@@ -10,10 +10,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/rdmafs/rdmafs/fs"
 )
 
 // control is the Unix socket on which the daemon of a mount answers. A request
@@ -34,18 +37,61 @@ type control struct {
 	serving sync.WaitGroup
 }
 
-// runtimeDirs are where sockets are, the own one first.
-func runtimeDirs() []string {
-	const system = "/run/rdmafs"
-	uid := os.Geteuid()
+// systemDir is where root's sockets are.
+const systemDir = "/run/rdmafs"
+
+// maxSocketPath is what fits the address of a Unix socket, with its final zero.
+const maxSocketPath = 107
+
+// ownDir is where the sockets of this user's daemons are.
+func ownDir() string {
+	uid := uint32(os.Geteuid())
 	if uid == 0 {
-		return []string{system}
+		return systemDir
 	}
-	own := filepath.Join(os.TempDir(), fmt.Sprintf("rdmafs-%d", uid))
 	if d := os.Getenv("XDG_RUNTIME_DIR"); d != "" {
-		own = filepath.Join(d, "rdmafs")
+		own := filepath.Join(d, "rdmafs")
+		// Room for the name, and for what tells apart stacked mounts.
+		if len(own)+len("/0123456789abcdef-4194304.sock") <= maxSocketPath {
+			return own
+		}
 	}
-	return []string{own, system}
+	return temporaryDir(os.TempDir(), uid)
+}
+
+func temporaryDir(tmp string, uid uint32) string {
+	return filepath.Join(tmp, fmt.Sprintf("rdmafs-%d", uid))
+}
+
+// socketDirs are where the socket of a mount may be. Root also looks where the
+// user has it who mounted.
+func socketDirs(mountPoint string) []string {
+	if os.Geteuid() != 0 {
+		return []string{ownDir(), systemDir}
+	}
+	dirs := []string{systemDir}
+	m, ok, err := fs.FindMount(mountPoint)
+	if err != nil || !ok || m.UID == 0 {
+		return dirs
+	}
+	for _, d := range []string{fmt.Sprintf("/run/user/%d/rdmafs", m.UID), temporaryDir("/tmp", m.UID)} {
+		if privateDir(d, m.UID) == nil {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// privateDir checks that only a user can have put sockets into dir.
+func privateDir(dir string, uid uint32) error {
+	var st syscall.Stat_t
+	if err := syscall.Lstat(dir, &st); err != nil {
+		return &os.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR || st.Uid != uid || st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s must be a directory that only its user can write to (remove it, or set XDG_RUNTIME_DIR)", dir)
+	}
+	return nil
 }
 
 func socketName(dir string) string {
@@ -55,16 +101,12 @@ func socketName(dir string) string {
 
 // newControl makes the socket for a mount point.
 func newControl(mountPoint string) (*control, error) {
-	dir := runtimeDirs()[0]
+	dir := ownDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of control sockets: %w", err)
 	}
-	var st syscall.Stat_t
-	if err := syscall.Lstat(dir, &st); err != nil {
-		return nil, &os.PathError{Op: "lstat", Path: dir, Err: err}
-	}
-	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-		return nil, fmt.Errorf("%s must be a directory that only this user can write to (remove it, or set XDG_RUNTIME_DIR)", dir)
+	if err := privateDir(dir, uint32(os.Geteuid())); err != nil {
+		return nil, err
 	}
 	path := filepath.Join(dir, socketName(mountPoint))
 	if c, err := net.Dial("unix", path); err == nil {
@@ -147,15 +189,28 @@ func (c *control) finish(end error) {
 	_ = os.Remove(c.path)
 }
 
+// sockets are those in dir of the mounts on a mount point, the upper one, which
+// is the newest, first.
+func sockets(dir, mountPoint string) []string {
+	base := filepath.Join(dir, socketName(mountPoint))
+	found, _ := filepath.Glob(strings.TrimSuffix(base, ".sock") + "*.sock")
+	made := make(map[string]time.Time, len(found))
+	for _, path := range found {
+		if st, err := os.Lstat(path); err == nil {
+			made[path] = st.ModTime()
+		}
+	}
+	slices.SortFunc(found, func(a, b string) int { return made[b].Compare(made[a]) })
+	return found
+}
+
 // errNoDaemon: nobody answers for a mount point.
 var errNoDaemon = errors.New("no rdmafs daemon of yours answers for this mount point")
 
 // dialControl reaches the daemon of a mount point and sends it a word.
 func dialControl(mountPoint, word string) (net.Conn, error) {
-	for _, dir := range runtimeDirs() {
-		base := filepath.Join(dir, socketName(mountPoint))
-		stacked, _ := filepath.Glob(strings.TrimSuffix(base, ".sock") + "-*.sock")
-		for _, path := range append(stacked, base) { // the upper mount first
+	for _, dir := range socketDirs(mountPoint) {
+		for _, path := range sockets(dir, mountPoint) {
 			conn, err := net.Dial("unix", path)
 			if err != nil {
 				continue

@@ -105,16 +105,19 @@ func capturingStderr(f func() error) (words string, err error) {
 		return "", f()
 	}
 	text := make(chan string)
-	go func() {
-		b, _ := io.ReadAll(io.LimitReader(r, 4096))
-		text <- string(b)
-		_, _ = io.Copy(io.Discard, r)
-		r.Close()
-	}()
+	go runCapture(r, text)
 	saved := os.Stderr
 	os.Stderr = w
 	err = f()
 	os.Stderr = saved
 	w.Close()
 	return strings.TrimSpace(oneLine(errors.New(<-text))), err
+}
+
+// runCapture reads r to its end and gives text its beginning.
+func runCapture(r *os.File, text chan<- string) {
+	defer r.Close()
+	b, _ := io.ReadAll(io.LimitReader(r, 4096))
+	_, _ = io.Copy(io.Discard, r)
+	text <- string(b)
 }

@@ -2,11 +2,14 @@ package mount
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // twoClients are two mounts of one server, over both protocols.
@@ -158,5 +161,64 @@ func TestFollow(t *testing.T) {
 			t.Fatalf("round %d: from byte %d %s", round, at, firstDifference(buf[:n], all[at:]))
 		}
 		at += n
+	}
+}
+
+// TestReplacedElsewhere: a file that another client has replaced by rename or
+// removed is not opened any more, though its name is believed for longer.
+func TestReplacedElsewhere(t *testing.T) {
+	a, b := twoClients(t)
+	for round := range 100 {
+		writer, reader := a.Dir, b.Dir
+		if round%2 == 1 {
+			writer, reader = reader, writer
+		}
+		want := content(round, 3000)
+		if err := os.WriteFile(filepath.Join(writer, "new"), want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(writer, "new"), filepath.Join(writer, "f")); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(reader, "f")); err != nil && round > 0 || err == nil && !bytes.Equal(got, want) {
+			t.Fatalf("round %d: %s, %v", round, firstDifference(got, want), err)
+		}
+	}
+	if err := os.Remove(filepath.Join(a.Dir, "f")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(filepath.Join(b.Dir, "f")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("removed elsewhere: %v", err)
+	}
+}
+
+// TestMappedWritesElsewhere: what one client wrote through a mapping and synced,
+// another sees after open.
+func TestMappedWritesElsewhere(t *testing.T) {
+	a, b := twoClients(t)
+	name := filepath.Join(a.Dir, "f")
+	if err := os.WriteFile(name, make([]byte, 20_000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 50 {
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mem, err := unix.Mmap(int(f.Fd()), 0, 20_000, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := content(round, 20_000)
+		copy(mem, want)
+		if round%2 == 0 {
+			err = unix.Msync(mem, unix.MS_SYNC)
+		}
+		if err := errors.Join(err, f.Close(), unix.Munmap(mem)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(b.Dir, "f")); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("round %d: %s, %v", round, firstDifference(got, want), err)
+		}
 	}
 }

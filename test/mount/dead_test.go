@@ -23,12 +23,14 @@ import (
 type mute struct {
 	*server
 	silent atomic.Bool
+	// hang keeps the connection, on which nothing comes any more.
+	hang bool
 	// asked gets a word when a call has come that is not answered.
 	asked chan struct{}
 }
 
-func startMute(t *testing.T, mode os.FileMode) *mute {
-	m := &mute{asked: make(chan struct{}, 1)}
+func startMute(t *testing.T, mode os.FileMode, hang bool) *mute {
+	m := &mute{hang: hang, asked: make(chan struct{}, 1)}
 	m.server = startServer(t, serverOptions{mode: mode, faults: &nfsd.Faults{
 		Before: func(context.Context, nfsd.Event) nfsd.Action {
 			if !m.silent.Load() {
@@ -37,6 +39,9 @@ func startMute(t *testing.T, mode os.FileMode) *mute {
 			select {
 			case m.asked <- struct{}{}:
 			default:
+			}
+			if m.hang {
+				return nfsd.Hang
 			}
 			return nfsd.Drop
 		},
@@ -84,9 +89,14 @@ func TestForcedUmount(t *testing.T) {
 		name    string
 		wrapper []string
 		proto   string
-	}{{"rdma", nil, "rdma"}, {"tcp", nil, "tcp"}, {"user", asUser(t), "rdma"}} {
+		hang    bool
+	}{
+		{"rdma", nil, "rdma", false}, {"rdma-hangs", nil, "rdma", true},
+		{"tcp", nil, "tcp", false}, {"tcp-hangs", nil, "tcp", true},
+		{"user", asUser(t), "rdma", true},
+	} {
 		t.Run(who.name, func(t *testing.T) {
-			s := startMute(t, 0o1777)
+			s := startMute(t, 0o1777, who.hang)
 			if err := os.WriteFile(filepath.Join(s.export, "theirs"), []byte("x"), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +154,7 @@ func command(wrapper []string, args ...string) *exec.Cmd {
 // TestForcedAfterUmount: umount waits for a server that is gone; umount -f ends
 // that, though the mount is detached already.
 func TestForcedAfterUmount(t *testing.T) {
-	s := startMute(t, 0o755)
+	s := startMute(t, 0o755, false)
 	m := s.mount(t, "rdma", "")
 	_, exited := daemon(t, m)
 	if err := writeBehind(filepath.Join(m.Dir, "f")); err != nil {
@@ -201,13 +211,16 @@ func writeBehind(name string) error {
 // TestKillBlocked: a process that waits for a silent hard-mounted server can be
 // killed, and other signals leave it waiting.
 func TestKillBlocked(t *testing.T) {
-	for _, proto := range []string{"rdma", "tcp"} {
-		t.Run(proto, func(t *testing.T) {
-			s := startMute(t, 0o755)
+	for _, c := range []struct {
+		name, proto string
+		hang        bool
+	}{{"rdma", "rdma", false}, {"rdma-hangs", "rdma", true}, {"tcp", "tcp", false}, {"tcp-hangs", "tcp", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := startMute(t, 0o755, c.hang)
 			if err := os.WriteFile(filepath.Join(s.export, "f"), make([]byte, 100_000), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			m := s.mount(t, proto, "")
+			m := s.mount(t, c.proto, "")
 			for _, args := range [][]string{{"cat", "f"}, {"ls", "."}, {"cp", "/bin/sh", "g"}} {
 				s.silent.Store(true)
 				cmd := exec.Command(args[0], args[1:]...)

@@ -175,3 +175,29 @@ func TestStatsText(t *testing.T) {
 		}
 	}
 }
+
+// TestMountCommand: mount(8) runs us as for an fstab line of type fuse.rdmafs;
+// the form "program#source" spares an installation in its fixed PATH.
+func TestMountCommand(t *testing.T) {
+	if _, err := exec.LookPath("mount.fuse3"); err != nil || os.Geteuid() != 0 {
+		t.Skip("needs root and mount.fuse3")
+	}
+	s := startServer(t, serverOptions{})
+	dir := filepath.Join(t.TempDir(), "with space")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"", "ro,noatime,_netdev,nofail,x-systemd.automount", "nosuid,nodev,allow_other"} {
+		cmd := exec.Command("mount", "-t", "fuse", Binary(t)+"#"+s.source(), dir, "-o", s.words("rdma", words))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v: %s", words, err, out)
+		}
+		m := &Mounted{Dir: dir}
+		if st := m.Stats(t); st.Calls == 0 {
+			t.Errorf("%q: no calls", words)
+		}
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("%q: umount: %v: %s", words, err, out)
+		}
+	}
+}

@@ -20,9 +20,6 @@ var notOnNFS3 = map[string]string{
 	// The kernel resolves the name anew once when the file it opens has been
 	// replaced on the server in between (ESTALE); this replaces it faster.
 	"OpenSymlinkRace": "a file replaced between lookup and open is stale in NFS, also for the Linux client",
-	// An unlinked open file is renamed by the client, so it still has a link.
-	"NlinkZero":    "silly rename keeps the link count at one, as the Linux client does",
-	"FstatDeleted": "silly rename keeps the link count at one, as the Linux client does",
 }
 
 // Run runs the suite below dir, which must be on the mount and writable.
