@@ -86,6 +86,8 @@ const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) w
   noac                never believe cached attributes, write synchronously
   nolock, local_lock=all
                       locks are local to this mount (always so with vers=3)
+  sec=sys, mountproto=tcp, mountvers=3, lookupcache=all, cto, fg, intr, nointr
+                      taken from nfs(5); they change nothing
 Words for mount(8) and fstab(5) (defaults, _netdev, auto, noauto, user, users, owner,
 nofail, x-*, comment=…) are ignored; exec, noexec, suid, nosuid, dev, nodev, atime,
 noatime, relatime, sync, async, dirsync are handed to the mount.`
@@ -170,6 +172,16 @@ var optionTable = map[string]optionFunc{
 	}),
 	"ac":   flagOption(func(o *options) { o.noAC = false }),
 	"noac": flagOption(func(o *options) { o.noAC = true }),
+
+	// Words of nfs(5) that say what is so anyway.
+	"sec":         wordOption([]string{"sys"}, func(*options, string) {}),
+	"mountproto":  wordOption([]string{"tcp"}, func(*options, string) {}),
+	"mountvers":   wordOption([]string{"3"}, func(*options, string) {}),
+	"lookupcache": wordOption([]string{"all"}, func(*options, string) {}),
+	"cto":         flagOption(func(*options) {}),
+	"intr":        ignored,
+	"nointr":      ignored,
+	"fg":          ignored,
 
 	"nolock":     flagOption(func(*options) {}),
 	"local_lock": wordOption([]string{"all"}, func(*options, string) {}),

@@ -31,6 +31,7 @@ func TestParseOptions(t *testing.T) {
 			o.acRegMin, o.noAC, o.readOnly, o.allowOther = 0, true, true, true
 		}},
 		{[]string{"_netdev,noauto,x-systemd.automount,x-foo=bar,comment=a b,nofail,defaults"}, func(*options) {}},
+		{[]string{"sec=sys,mountproto=tcp,mountvers=3,lookupcache=all,cto,fg,intr,nointr,nolock,local_lock=all"}, func(*options) {}},
 		{[]string{"nosuid,nodev,noexec"}, func(o *options) { o.fuse = []string{"nosuid", "nodev", "noexec"} }},
 		{[]string{"vers=3", "nfsvers=3"}, func(*options) {}},
 	} {
@@ -55,6 +56,7 @@ func TestParseOptionsNamesWhatIsWrong(t *testing.T) {
 		"timeo=-1":               `"timeo=-1"`,
 		"soft=yes":               `"soft=yes"`,
 		"vers=4.2":               `"vers=4.2"`,
+		"sec=krb5":               `"sec=krb5"`,
 		"nconnect=17":            `"nconnect=17"`,
 		"inline=512":             `"inline=512"`,
 		"acregmin=9,acregmax=3":  "acregmin",
