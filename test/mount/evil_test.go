@@ -119,6 +119,12 @@ func (c *evilConn) PostSend(wrs []verbs.SendWR) (int, error) {
 	return min(n, len(wrs)), err
 }
 
+// PostAndReap does the same harm, and leaves the completions to Wait.
+func (c *evilConn) PostAndReap(wrs []verbs.SendWR, _ []verbs.Completion) (posted, reaped int, err error) {
+	posted, err = c.PostSend(wrs)
+	return posted, 0, err
+}
+
 // The harms.
 
 func truncated(r *rand.Rand, _ []byte, v mem.Vec) []mem.Vec {
