@@ -224,6 +224,26 @@ func TestFinalErrors(t *testing.T) {
 	}
 }
 
+// awaitLinks returns when n links are up: a dial that has been answered is a
+// link only when its slot has taken it.
+func (r *rig) awaitLinks(n int) {
+	for {
+		r.c.mu.Lock()
+		up := 0
+		for _, s := range r.c.slots {
+			if s.usable() {
+				up++
+			}
+		}
+		changed := r.c.changed
+		r.c.mu.Unlock()
+		if up >= n {
+			return
+		}
+		<-changed
+	}
+}
+
 func TestLinksShareTheCalls(t *testing.T) {
 	r := newRig(t, Config{NConnect: 3})
 	if l := r.c.Limits(); l.Concurrent != 30 {
@@ -236,6 +256,7 @@ func TestLinksShareTheCalls(t *testing.T) {
 	for range 3 {
 		r.dial(nil)
 	}
+	r.awaitLinks(3)
 	xids, load := map[uint32]bool{}, map[*fakeLink]int{}
 	var under []sent
 	for range all {
