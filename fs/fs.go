@@ -27,7 +27,6 @@ type Config struct {
 	// ReadAheadKiB, when positive, is what the kernel's own read-ahead is
 	// raised to where we may (root).
 	ReadAheadKiB int
-	Logf         func(format string, args ...any)
 	// Debug logs every request.
 	Debug bool
 }
@@ -45,7 +44,6 @@ type FS struct {
 	watch  watch
 	kernel *Kernel
 	server *fuse.Server
-	mount  string
 
 	// ctx lives as long as requests may wait; abort ends it.
 	ctx   context.Context
@@ -73,7 +71,6 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		cfg:           cfg,
 		nodes:         newNodes(c),
 		kernel:        k,
-		mount:         dir,
 		ctx:           ctx,
 		abort:         abort,
 	}

@@ -148,7 +148,6 @@ func (m *mountArgs) serve() error {
 			AllowOther:   m.opts.allowOther,
 			Options:      m.opts.fuse,
 			ReadAheadKiB: kernelReadAheadKiB,
-			Logf:         log.Printf,
 			Debug:        m.debug,
 		})
 		return err
