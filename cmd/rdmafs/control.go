@@ -23,8 +23,8 @@ import (
 // is one word and a newline:
 //
 //	stats   a JSON object, and the end of the connection
-//	wait    nothing; the connection ends when the mount has ended and its data
-//	        is safe, with a line before it if that failed
+//	wait    "waiting"; the connection ends when the mount has ended and its
+//	        data is safe, with a line before it if that failed
 //	abort   requests that wait for the server fail from now on; "ok"
 type control struct {
 	ln   *net.UnixListener
@@ -163,8 +163,10 @@ func (c *control) runAnswer(conn net.Conn, st *status, abort func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if keep && !c.closed {
-		c.waiters = append(c.waiters, conn)
-		return
+		if _, err := io.WriteString(conn, waiting+"\n"); err == nil {
+			c.waiters = append(c.waiters, conn)
+			return
+		}
 	}
 	delete(c.conns, conn)
 	conn.Close()
@@ -207,20 +209,69 @@ func sockets(dir, mountPoint string) []string {
 // errNoDaemon: nobody answers for a mount point.
 var errNoDaemon = errors.New("no rdmafs daemon of yours answers for this mount point")
 
+// waiting is the answer to "wait": from here on the daemon's end is seen.
+const waiting = "waiting"
+
+// waiter is a connection that the daemon of a mount holds until it has ended.
+type waiter struct {
+	net.Conn
+	lines *bufio.Reader
+}
+
+// dialWaiter has the daemon of a mount point hold a connection. A daemon that
+// ends before it says so counts as none: it may have ended without seeing us,
+// and then what went wrong with its data is told to others, or logged.
+func dialWaiter(mountPoint string) (*waiter, error) {
+	return dialWaiterAt(socketsOf(mountPoint))
+}
+
+func dialWaiterAt(paths []string) (*waiter, error) {
+	conn, err := dialControlAt(paths, "wait")
+	if err != nil {
+		return nil, err
+	}
+	w := &waiter{conn, bufio.NewReader(conn)}
+	if line, err := w.lines.ReadString('\n'); err != nil || line != waiting+"\n" {
+		conn.Close()
+		return nil, errNoDaemon
+	}
+	return w, nil
+}
+
+// end returns when the daemon has ended, with what it says went wrong.
+func (w *waiter) end() (string, error) {
+	line, err := w.lines.ReadString('\n')
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return strings.TrimSpace(line), err
+}
+
 // dialControl reaches the daemon of a mount point and sends it a word.
 func dialControl(mountPoint, word string) (net.Conn, error) {
-	for _, dir := range socketDirs(mountPoint) {
-		for _, path := range sockets(dir, mountPoint) {
-			conn, err := net.Dial("unix", path)
-			if err != nil {
-				continue
-			}
-			if _, err := io.WriteString(conn, word+"\n"); err != nil {
-				conn.Close()
-				continue
-			}
-			return conn, nil
+	return dialControlAt(socketsOf(mountPoint), word)
+}
+
+func dialControlAt(paths []string, word string) (net.Conn, error) {
+	for _, path := range paths {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			continue
 		}
+		if _, err := io.WriteString(conn, word+"\n"); err != nil {
+			conn.Close()
+			continue
+		}
+		return conn, nil
 	}
 	return nil, errNoDaemon
+}
+
+// socketsOf are those where a daemon of this mount point may answer.
+func socketsOf(mountPoint string) []string {
+	var paths []string
+	for _, dir := range socketDirs(mountPoint) {
+		paths = append(paths, sockets(dir, mountPoint)...)
+	}
+	return paths
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -56,7 +54,8 @@ func umount(dir string, force, lazy bool) error {
 	if force {
 		_ = abort(dir) // without a daemon there is nothing to fail
 	}
-	daemon, err := dialControl(dir, "wait")
+	// It holds us before it can end: how it ends is not missed.
+	daemon, err := dialWaiter(dir)
 	if err != nil && !errors.Is(err, errNoDaemon) {
 		return err
 	}
@@ -85,7 +84,7 @@ func abort(dir string) error {
 
 // abandon ends the daemon of a mount that is detached.
 func abandon(dir string) error {
-	daemon, err := dialControl(dir, "wait")
+	daemon, err := dialWaiter(dir)
 	if err != nil {
 		return fmt.Errorf("%s is not mounted", dir)
 	}
@@ -97,13 +96,10 @@ func abandon(dir string) error {
 }
 
 // awaitEnd returns when the daemon has ended, with what it says went wrong.
-func awaitEnd(dir string, daemon net.Conn) error {
-	line, err := bufio.NewReader(daemon).ReadString('\n')
-	if line = strings.TrimSpace(line); line != "" {
-		return fmt.Errorf("%s: unmounted, but %s", dir, line)
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
+func awaitEnd(dir string, daemon *waiter) error {
+	wrong, err := daemon.end()
+	if wrong != "" {
+		return fmt.Errorf("%s: unmounted, but %s", dir, wrong)
 	}
 	return err
 }
