@@ -25,10 +25,11 @@ const (
 )
 
 // pseudo is the beginning of what the CRC covers, with FF for what may change
-// under way: local routing header, IP header and UDP header.
+// under way: local routing header, IP header, UDP header and, filled in for
+// each packet, the base transport header.
 type pseudo struct {
-	b [lrhSize + ip6Size + udpSize]byte
-	n int
+	b [lrhSize + ip6Size + udpSize + bthSize]byte
+	n int // without the base transport header
 	// Where the lengths are to be filled in.
 	ipLen, udpLen int
 	// ipLenAdd is what the IP length counts beside the UDP packet.
@@ -71,11 +72,9 @@ func (p *pseudo) fill(src, dst netip.AddrPort) {
 func (p *pseudo) begin(n int, bth []byte) uint32 {
 	binary.BigEndian.PutUint16(p.b[p.ipLen:], uint16(p.ipLenAdd+udpSize+n))
 	binary.BigEndian.PutUint16(p.b[p.udpLen:], uint16(udpSize+n))
-	crc := crc32.ChecksumIEEE(p.b[:p.n])
-	var b [bthSize]byte
-	copy(b[:], bth)
-	b[variant] = 0xff
-	return crc32.Update(crc, crc32.IEEETable, b[:])
+	copy(p.b[p.n:p.n+bthSize], bth)
+	p.b[p.n+variant] = 0xff
+	return crc32.ChecksumIEEE(p.b[:p.n+bthSize])
 }
 
 // The CRC of a message is linear in its bytes: two messages that differ in a

@@ -44,6 +44,9 @@ type Batch struct {
 	vecs  []unix.Iovec
 	first [BatchSize + 1]int
 
+	crcOf *Path
+	crc   pseudo
+
 	// Of a Send under way.
 	sent int
 	err  error
@@ -69,8 +72,10 @@ func (b *Batch) Add(p *Path, head []byte, body mem.Vec) {
 	pad := -(len(head) + body.Len()) & 3
 	n := len(head) + body.Len() + pad + CRCSize
 	copy(b.heads[i][:], head)
-	crc := p.pseudo // on the stack: paths are shared
-	sum := crc.begin(n, head)
+	if b.crcOf != p {
+		b.crcOf, b.crc = p, p.pseudo // paths may be shared, batches not
+	}
+	sum := b.crc.begin(n, head)
 	sum = crc32.Update(sum, crc32.IEEETable, head[bthSize:])
 	b.piece(b.heads[i][:len(head)])
 	for _, s := range body {
