@@ -66,7 +66,8 @@ func (o *options) nfsPort() uint16 {
 // optionHelp is the text of --help; parseOptions takes exactly these.
 const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) where they have the same name:
   proto=rdma|tcp      how calls travel (default rdma); "rdma" and "tcp" alone will do
-  rdma=auto|iwarp     RDMA provider: iwarp needs nothing but TCP (default auto)
+  rdma=PROVIDER       iwarp needs nothing but TCP, roce nothing but UDP port 4791; auto
+                      takes the one that answers first (default auto)
   port=N              NFS port (default 20049 for rdma, 2049 for tcp)
   mountport=N         port of the MOUNT service (default: ask rpcbind on port 111)
   vers=3, nfsvers=3   NFS version
