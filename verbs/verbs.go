@@ -102,7 +102,8 @@ type Listener interface {
 // must be called.
 type Request interface {
 	RemoteAddr() netip.AddrPort
-	// PrivateData is what the peer showed; it is the caller's to keep.
+	// PrivateData is what the peer showed; it is the caller's to keep. Some
+	// networks add zeroes.
 	PrivateData() []byte
 	Accept(ctx context.Context, o ConnOptions) (Conn, error)
 	Reject(private []byte) error
@@ -114,6 +115,7 @@ type Conn interface {
 	LocalAddr() netip.AddrPort
 	RemoteAddr() netip.AddrPort
 	// PrivateData is what the peer showed at set-up; nil when it showed none.
+	// Some networks add zeroes.
 	PrivateData() []byte
 	// ReadsOut is the number of RDMA Reads this side may have outstanding;
 	// posting more is allowed, they wait in the queue.
