@@ -36,7 +36,8 @@
 //	out, code, err := g.RunProgram(ctx, knfsd.Program{Package: ".../cmd/rdmafs",
 //		Args: []string{"devices"}, Wrapper: knfsd.AsTester})
 //
-// They are built on the host with cgo, so the host's C library must not be newer
+// Tests that make sense nowhere else have the build tag guest, which GoTest sets.
+// All is built on the host with cgo, so the host's C library must not be newer
 // than the guest's, glibc 2.36 (Debian 12). Client and server are then in one
 // guest and meet at g.GuestAddr(): the devices are not on its loopback.
 //

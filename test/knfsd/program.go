@@ -17,8 +17,8 @@ import (
 type Program struct {
 	// Package is the import path.
 	Package string
-	// Test makes it the package's test binary, run with the tag knfsd and,
-	// as go test would, in a folder with the package's testdata.
+	// Test makes it the package's test binary, built with the tag guest and
+	// run, as go test would, in a folder with the package's testdata.
 	Test bool
 	// Args are its arguments, those of the testing package as -test.v.
 	Args []string
@@ -43,7 +43,7 @@ func (g *Guest) Install(ctx context.Context, p Program) (name string, err error)
 	if p.Test {
 		// Two packages' tests may end in the same word.
 		base = strings.ReplaceAll(p.Package, "/", "-") + ".test"
-		args = []string{"test", "-c", "-tags=knfsd"}
+		args = []string{"test", "-c", "-tags=guest"}
 	}
 	// Only the guest reads it; the name is free again when it has.
 	dir, err := os.MkdirTemp(g.share, "program.")
@@ -73,7 +73,7 @@ func (g *Guest) Install(ctx context.Context, p Program) (name string, err error)
 
 // copyTestdata puts the testdata folder of pkg into dir, if there is one.
 func copyTestdata(ctx context.Context, pkg, dir string) error {
-	out, err := exec.CommandContext(ctx, "go", "list", "-tags=knfsd", "-f", "{{.Dir}}", pkg).Output()
+	out, err := exec.CommandContext(ctx, "go", "list", "-tags=guest", "-f", "{{.Dir}}", pkg).Output()
 	if err != nil {
 		return fmt.Errorf("knfsd: go list %s: %w", pkg, err)
 	}
