@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"math/rand/v2"
 	"net/netip"
+	"os"
+	"strings"
 	"testing"
 )
 
@@ -102,5 +104,33 @@ func TestMultiply(t *testing.T) {
 func BenchmarkSolve(b *testing.B) {
 	for b.Loop() {
 		solve(0x12345678, 1060)
+	}
+}
+
+// TestLinuxPackets: in packets of the kernel's, the CRC gives the
+// identification that they had.
+func TestLinuxPackets(t *testing.T) {
+	text, err := os.ReadFile("testdata/rxe.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		n++
+		ip := unhex(t, strings.TrimSpace(line))
+		packet := ip[ip4Size+udpSize:]
+		data, sent := packet[:len(packet)-CRCSize], packet[len(packet)-CRCSize:]
+		var p pseudo
+		p.fill(ends4(ip))
+		id, ok := solve(crcOf(&p, data)^binary.LittleEndian.Uint32(sent), len(packet))
+		if want := binary.BigEndian.Uint16(ip[idAt:]); !ok || id != want {
+			t.Errorf("packet %d, opcode %#02x: identification %#04x, %v, want %#04x", n, packet[0], id, ok, want)
+		}
+	}
+	if n < 20 {
+		t.Errorf("only %d packets", n)
 	}
 }
