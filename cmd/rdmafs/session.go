@@ -81,8 +81,8 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 	return nil, errors.Join(failed...)
 }
 
-// laggard is how much longer a route may take to answer than another took to
-// fail.
+// laggard is how much longer a route may take to answer than another took to be
+// refused: the host is there, and who listens answers soon.
 const laggard = 3 * time.Second
 
 // race connects over all routes of a row at once. The first that answers is
@@ -119,7 +119,9 @@ func race(ctx context.Context, m *mountArgs, addr netip.AddrPort, row []*route, 
 			continue
 		case o.err != nil && won == nil:
 			failed = append(failed, o.err)
-			defer time.AfterFunc(laggard, cancel).Stop()
+			if errors.Is(o.err, syscall.ECONNREFUSED) {
+				defer time.AfterFunc(laggard, cancel).Stop()
+			}
 		}
 		o.s.closeTransport()
 	}
@@ -147,7 +149,7 @@ func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf 
 		Export: m.src.export,
 		Caller: s.caller,
 		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
-			return dialTCP(ctx, to, machine)
+			return dialTCP(ctx, &s.opts, to, machine)
 		},
 		MountPort: s.opts.mountPort,
 		RSize:     s.opts.rsize,
@@ -163,8 +165,8 @@ func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf 
 }
 
 // dialTCP makes the Caller for rpcbind and mountd.
-func dialTCP(ctx context.Context, to netip.AddrPort, machine string) (transport.Caller, error) {
-	d, err := tcpDialer(to, machine)
+func dialTCP(ctx context.Context, o *options, to netip.AddrPort, machine string) (transport.Caller, error) {
+	d, err := tcpDialer(o, to, machine)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +202,7 @@ func (s *session) explainConnect(err error) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		// The provider says what to do.
 	case errors.Is(err, context.Canceled):
-		hint = "no answer yet when another way had failed"
+		hint = "no answer yet, and another way was refused"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = "nothing listens there: is the NFS server running? is port= right?"
 	case errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH):

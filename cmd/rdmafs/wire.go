@@ -55,7 +55,7 @@ func (r *route) close() {
 // those of a row at once.
 func routes(o *options, addr netip.AddrPort, machine string, logf func(string, ...any)) ([][]*route, error) {
 	if o.proto == "tcp" {
-		d, err := tcpDialer(addr, machine)
+		d, err := tcpDialer(o, addr, machine)
 		if err != nil {
 			return nil, err
 		}
@@ -80,6 +80,7 @@ func routes(o *options, addr netip.AddrPort, machine string, logf func(string, .
 				dialer: rpcrdma.NewDialer(rpcrdma.DialerConfig{
 					Device:      dev,
 					Addr:        addr,
+					LocalAddr:   o.clientAddr,
 					MachineName: machine,
 					InlineSend:  o.inline,
 					InlineRecv:  o.inline,
@@ -98,6 +99,6 @@ func routes(o *options, addr netip.AddrPort, machine string, logf func(string, .
 	return found, nil
 }
 
-func tcpDialer(addr netip.AddrPort, machine string) (transport.Dialer, error) {
-	return tcp.NewDialer(tcp.Config{Addr: addr, MachineName: machine, ReservedPort: mayBindReserved()})
+func tcpDialer(o *options, addr netip.AddrPort, machine string) (transport.Dialer, error) {
+	return tcp.NewDialer(tcp.Config{Addr: addr, LocalAddr: o.clientAddr, MachineName: machine, ReservedPort: mayBindReserved()})
 }
