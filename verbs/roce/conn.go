@@ -82,7 +82,7 @@ func (d *device) newConn(local, remote netip.AddrPort, o *verbs.ConnOptions) (*c
 		return nil, err
 	}
 	c := &conn{
-		dev: d, port: p, path: path, local: local, remote: remote, psn: randomPSN(),
+		dev: d, port: p, path: path, local: local, remote: remote, psn: packet.PSN(random24()),
 		settled: make(chan error, 1),
 		wake:    make(chan struct{}, 1),
 		head:    make([]byte, 0, packet.MaxHeader),

@@ -27,12 +27,11 @@ func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOption
 	if err != nil {
 		return nil, dialError(to, err)
 	}
-	c, err := d.newConn(netip.AddrPortFrom(route.Local, 0), to, &o)
+	// Nothing listens on the port that is shown; it tells connections apart.
+	c, err := d.newConn(netip.AddrPortFrom(route.Local, uint16(random24())|0xc000), to, &o)
 	if err != nil {
 		return nil, dialError(to, err)
 	}
-	// Nothing listens on the port that is shown; it tells connections apart.
-	c.local = netip.AddrPortFrom(route.Local, uint16(c.qpn)|0xc000)
 	c.mtu = route.Payload()
 	if err := c.initiate(ctx, &o); err != nil {
 		c.Close()

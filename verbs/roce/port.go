@@ -77,11 +77,8 @@ func (p *port) enter(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		var b [4]byte
-		rand.Read(b[:])
-		n := binary.BigEndian.Uint32(b[:]) >> 8
 		// 0, 1 and the last number have a meaning of their own.
-		if n > 1 && n < 1<<24-1 && p.pairs[n] == nil && !p.cm.Busy(n) {
+		if n := random24(); n > 1 && n < 1<<24-1 && p.pairs[n] == nil && !p.cm.Busy(n) {
 			c.qpn = n
 			p.pairs[n] = c
 			return
@@ -102,11 +99,11 @@ func (p *port) find(qpn uint32) *conn {
 	return p.pairs[qpn]
 }
 
-// randomPSN is where a direction begins to count.
-func randomPSN() packet.PSN {
+// random24 is for what a stranger must not guess.
+func random24() uint32 {
 	var b [4]byte
 	rand.Read(b[:])
-	return packet.PSN(binary.BigEndian.Uint32(b[:]) >> 8)
+	return binary.BigEndian.Uint32(b[:]) >> 8
 }
 
 // take hands the packets of the inbox to whom they are for. self is the
