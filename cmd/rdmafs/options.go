@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,17 +15,19 @@ type options struct {
 	rdma      string // provider, or "auto"
 	port      uint16 // 0: the protocol's
 	mountPort uint16 // 0: ask rpcbind
-	vers      string
-	rsize     int // bytes; 0: as large as both sides can
-	wsize     int
-	timeo     time.Duration
-	retrans   int
-	soft      bool
-	nconnect  int
-	noDDP     bool
-	crc       bool
-	inline    int // RPC-over-RDMA inline threshold, bytes
-	readOnly  bool
+	// clientAddr is what to connect from, if valid.
+	clientAddr netip.Addr
+	vers       string
+	rsize      int // bytes; 0: as large as both sides can
+	wsize      int
+	timeo      time.Duration
+	retrans    int
+	soft       bool
+	nconnect   int
+	noDDP      bool
+	crc        bool
+	inline     int // RPC-over-RDMA inline threshold, bytes
+	readOnly   bool
 	// allowOther and fuse are for the FUSE mount.
 	allowOther bool
 	fuse       []string
@@ -66,7 +69,10 @@ func (o *options) nfsPort() uint16 {
 // optionHelp is the text of --help; parseOptions takes exactly these.
 const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) where they have the same name:
   proto=rdma|tcp      how calls travel (default rdma); "rdma" and "tcp" alone will do
-  rdma=auto|iwarp     RDMA provider: iwarp needs nothing but TCP (default auto)
+  rdma=PROVIDER       iwarp needs nothing but TCP, roce nothing but UDP port 4791; auto
+                      takes the one that answers first (default auto)
+  clientaddr=ADDRESS  address of this host to connect from; with rdma=roce each mount
+                      needs one of its own (default: the route's)
   port=N              NFS port (default 20049 for rdma, 2049 for tcp)
   mountport=N         port of the MOUNT service (default: ask rpcbind on port 111)
   vers=3, nfsvers=3   NFS version
@@ -141,10 +147,14 @@ func secondsOption(set func(*options, time.Duration)) optionFunc {
 var versions = []string{"3", "3.0"}
 
 var optionTable = map[string]optionFunc{
-	"proto":     wordOption([]string{"rdma", "tcp"}, func(o *options, v string) { o.proto = v }),
-	"rdma":      rdmaOption,
-	"tcp":       flagOption(func(o *options) { o.proto = "tcp" }),
-	"port":      intOption(0, 65535, func(o *options, n int) { o.port = uint16(n) }),
+	"proto": wordOption([]string{"rdma", "tcp"}, func(o *options, v string) { o.proto = v }),
+	"rdma":  rdmaOption,
+	"tcp":   flagOption(func(o *options) { o.proto = "tcp" }),
+	"port":  intOption(0, 65535, func(o *options, n int) { o.port = uint16(n) }),
+	"clientaddr": func(o *options, v string, _ bool) (err error) {
+		o.clientAddr, err = netip.ParseAddr(v)
+		return err
+	},
 	"mountport": intOption(0, 65535, func(o *options, n int) { o.mountPort = uint16(n) }),
 	"vers":      wordOption(versions, func(o *options, v string) { o.vers = "3" }),
 	"nfsvers":   wordOption(versions, func(o *options, v string) { o.vers = "3" }),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"reflect"
 	"regexp"
 	"strings"
@@ -18,6 +19,7 @@ func TestParseOptions(t *testing.T) {
 		{[]string{"proto=tcp,port=1234"}, func(o *options) { o.proto, o.port = "tcp", 1234 }},
 		{[]string{"tcp"}, func(o *options) { o.proto = "tcp" }},
 		{[]string{"tcp", "rdma"}, func(*options) {}},
+		{[]string{"rdma=roce,clientaddr=10.0.0.7"}, func(o *options) { o.rdma, o.clientAddr = "roce", netip.MustParseAddr("10.0.0.7") }},
 		{[]string{"rdma=iwarp,noddp,crc,inline=1024"}, func(o *options) { o.rdma, o.noDDP, o.crc, o.inline = "iwarp", true, true, 1024 }},
 		{[]string{"soft,timeo=5,retrans=0"}, func(o *options) { o.soft, o.timeo, o.retrans = true, 500*time.Millisecond, 0 }},
 		{[]string{"soft", "hard"}, func(*options) {}},
@@ -58,6 +60,7 @@ func TestParseOptionsNamesWhatIsWrong(t *testing.T) {
 		"vers=4.2":               `"vers=4.2"`,
 		"sec=krb5":               `"sec=krb5"`,
 		"nconnect=17":            `"nconnect=17"`,
+		"clientaddr=here":        `"clientaddr=here"`,
 		"inline=512":             `"inline=512"`,
 		"acregmin=9,acregmax=3":  "acregmin",
 		"actimeo=99999999999999": `"actimeo=99999999999999"`,

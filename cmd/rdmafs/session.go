@@ -32,7 +32,7 @@ type session struct {
 	how    string // "tcp", "rdma/iwarp"
 	addr   netip.AddrPort
 	route  *route
-	caller transport.Caller
+	caller *reconnect.Caller
 	client nfsclient.Client
 	opts   options
 	pool   *bufpool.Pool
@@ -58,15 +58,22 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 		if err != nil {
 			return nil, err
 		}
-		for i, r := range ways {
-			s := &session{how: r.how, addr: addr, route: r, opts: m.opts}
-			if err := s.mount(ctx, m, machine, logf); err != nil {
-				s.closeTransport()
+		for i, row := range ways {
+			s, err := race(ctx, m, addr, row, logf)
+			if err == nil {
+				err = s.mount(ctx, m, machine, logf)
+			}
+			if err != nil {
+				if s != nil {
+					s.closeTransport()
+				}
 				failed = append(failed, err)
 				continue
 			}
-			for _, unused := range ways[i+1:] {
-				unused.close()
+			for _, row := range ways[i+1:] {
+				for _, unused := range row {
+					unused.close()
+				}
 			}
 			return s, nil
 		}
@@ -74,29 +81,75 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 	return nil, errors.Join(failed...)
 }
 
-// mount connects over the session's route and mounts the export.
+// laggard is how much longer a route may take to answer than another took to be
+// refused: the host is there, and who listens answers soon.
+const laggard = 3 * time.Second
+
+// race connects over all routes of a row at once. The first that answers is
+// the session's; the others are closed.
+func race(ctx context.Context, m *mountArgs, addr netip.AddrPort, row []*route, logf func(string, ...any)) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
+	defer cancel()
+	type outcome struct {
+		s   *session
+		err error
+	}
+	out := make(chan outcome, len(row))
+	runConnect := func(s *session) { out <- outcome{s, s.connect(ctx, m)} }
+	for _, r := range row {
+		s := &session{how: r.how, addr: addr, route: r, opts: m.opts}
+		s.caller = reconnect.New(r.dialer, reconnect.Config{
+			Timeo:    s.opts.timeo,
+			Retrans:  s.opts.retrans,
+			Soft:     s.opts.soft,
+			NConnect: s.opts.nconnect,
+			Server:   m.src.host,
+			Logf:     logf,
+		})
+		go runConnect(s)
+	}
+	var won *session
+	var failed []error
+	for range row {
+		o := <-out
+		switch {
+		case o.err == nil && won == nil:
+			won = o.s
+			cancel()
+			continue
+		case o.err != nil && won == nil:
+			failed = append(failed, o.err)
+			if errors.Is(o.err, syscall.ECONNREFUSED) {
+				defer time.AfterFunc(laggard, cancel).Stop()
+			}
+		}
+		o.s.closeTransport()
+	}
+	if won == nil {
+		return nil, errors.Join(failed...)
+	}
+	return won, nil
+}
+
+// connect connects over the session's route.
+func (s *session) connect(ctx context.Context, m *mountArgs) error {
+	if err := s.caller.Connect(ctx); err != nil {
+		return s.explainConnect(err)
+	}
+	return nil
+}
+
+// mount mounts the export over the session's connection.
 func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf func(string, ...any)) error {
 	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
 	defer cancel()
-	caller := reconnect.New(s.route.dialer, reconnect.Config{
-		Timeo:    s.opts.timeo,
-		Retrans:  s.opts.retrans,
-		Soft:     s.opts.soft,
-		NConnect: s.opts.nconnect,
-		Server:   m.src.host,
-		Logf:     logf,
-	})
-	s.caller = caller
-	if err := caller.Connect(ctx); err != nil {
-		return s.explainConnect(err)
-	}
 	c, err := nfs3.Mount(ctx, nfs3.Config{
 		Host:   m.src.host,
 		Addr:   s.addr.Addr(),
 		Export: m.src.export,
-		Caller: caller,
+		Caller: s.caller,
 		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
-			return dialTCP(ctx, to, machine)
+			return dialTCP(ctx, &s.opts, to, machine)
 		},
 		MountPort: s.opts.mountPort,
 		RSize:     s.opts.rsize,
@@ -112,8 +165,8 @@ func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf 
 }
 
 // dialTCP makes the Caller for rpcbind and mountd.
-func dialTCP(ctx context.Context, to netip.AddrPort, machine string) (transport.Caller, error) {
-	d, err := tcpDialer(to, machine)
+func dialTCP(ctx context.Context, o *options, to netip.AddrPort, machine string) (transport.Caller, error) {
+	d, err := tcpDialer(o, to, machine)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +199,10 @@ func (s *session) explainConnect(err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED) && s.opts.proto == "rdma":
 		hint = "nothing listens there: does the server have NFS over RDMA enabled on that port? try proto=tcp"
+	case errors.Is(err, syscall.EADDRINUSE):
+		// The provider says what to do.
+	case errors.Is(err, context.Canceled):
+		hint = "no answer yet, and another way was refused"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = "nothing listens there: is the NFS server running? is port= right?"
 	case errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH):
@@ -153,7 +210,7 @@ func (s *session) explainConnect(err error) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT), errors.As(err, &netErr) && netErr.Timeout():
 		hint = "no answer: is the host up, and does a firewall drop the port?"
 	case s.opts.proto == "rdma":
-		hint = "is an iWARP NFS/RDMA server on that port? try proto=tcp"
+		hint = "is an NFS/RDMA server on that port? try proto=tcp"
 	}
 	if hint == "" {
 		return fmt.Errorf("%s: %w", what, err)

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
 	"github.com/rdmafs/rdmafs/transport/tcp"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
+	"github.com/rdmafs/rdmafs/verbs/roce"
 )
 
 // This file is the one place that names implementations.
@@ -21,15 +21,18 @@ type provider struct {
 	open func(o *options) (verbs.Device, error)
 }
 
-// providers in the order in which auto tries them.
-var providers = []provider{
+// providers in the order in which auto tries them: those of a row at once.
+var providers = [][]provider{{
 	{"iwarp", func(o *options) (verbs.Device, error) { return iwarp.Open(iwarp.Config{CRC: o.crc}), nil }},
-}
+	{"roce", func(*options) (verbs.Device, error) { return roce.Open(roce.Config{}), nil }},
+}}
 
 func providerNames() []string {
 	var names []string
-	for _, p := range providers {
-		names = append(names, p.name)
+	for _, row := range providers {
+		for _, p := range row {
+			names = append(names, p.name)
+		}
 	}
 	return names
 }
@@ -48,46 +51,54 @@ func (r *route) close() {
 	}
 }
 
-// routes are the ways to addr that the options allow, in the order to try them.
-func routes(o *options, addr netip.AddrPort, machine string, logf func(string, ...any)) ([]*route, error) {
+// routes are the ways to addr that the options allow, in the order to try them:
+// those of a row at once.
+func routes(o *options, addr netip.AddrPort, machine string, logf func(string, ...any)) ([][]*route, error) {
 	if o.proto == "tcp" {
-		d, err := tcpDialer(addr, machine)
+		d, err := tcpDialer(o, addr, machine)
 		if err != nil {
 			return nil, err
 		}
-		return []*route{{how: "tcp", dialer: d}}, nil
+		return [][]*route{{{how: "tcp", dialer: d}}}, nil
 	}
-	var found []*route
+	var found [][]*route
 	var errs []error
-	for _, p := range providers {
-		if o.rdma != "auto" && o.rdma != p.name {
-			continue
+	for _, providers := range providers {
+		var row []*route
+		for _, p := range providers {
+			if o.rdma != "auto" && o.rdma != p.name {
+				continue
+			}
+			dev, err := p.open(o)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("rdma=%s: %w", p.name, err))
+				continue
+			}
+			row = append(row, &route{
+				how:    "rdma/" + p.name,
+				device: dev,
+				dialer: rpcrdma.NewDialer(rpcrdma.DialerConfig{
+					Device:      dev,
+					Addr:        addr,
+					LocalAddr:   o.clientAddr,
+					MachineName: machine,
+					InlineSend:  o.inline,
+					InlineRecv:  o.inline,
+					NoDDP:       o.noDDP,
+					Logf:        logf,
+				}),
+			})
 		}
-		dev, err := p.open(o)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("rdma=%s: %w", p.name, err))
-			continue
+		if len(row) > 0 {
+			found = append(found, row)
 		}
-		found = append(found, &route{
-			how:    "rdma/" + p.name,
-			device: dev,
-			dialer: rpcrdma.NewDialer(rpcrdma.DialerConfig{
-				Device:      dev,
-				Addr:        addr,
-				MachineName: machine,
-				InlineSend:  o.inline,
-				InlineRecv:  o.inline,
-				NoDDP:       o.noDDP,
-				Logf:        logf,
-			}),
-		})
 	}
 	if len(found) == 0 {
 		return nil, errors.Join(errs...)
 	}
-	return slices.Clip(found), nil
+	return found, nil
 }
 
-func tcpDialer(addr netip.AddrPort, machine string) (transport.Dialer, error) {
-	return tcp.NewDialer(tcp.Config{Addr: addr, MachineName: machine, ReservedPort: mayBindReserved()})
+func tcpDialer(o *options, addr netip.AddrPort, machine string) (transport.Dialer, error) {
+	return tcp.NewDialer(tcp.Config{Addr: addr, LocalAddr: o.clientAddr, MachineName: machine, ReservedPort: mayBindReserved()})
 }

@@ -46,6 +46,9 @@ type conn struct {
 	told, parted, closed bool
 	// waits: a Wait wants to know of the next completion.
 	waits bool
+	// owes: an acknowledgement waits for the user to post something or to Wait
+	// again.
+	owes bool
 	// sendErr is why the system last refused a packet.
 	sendErr error
 	err     error
@@ -122,6 +125,7 @@ func (c *conn) fail(op string, err error) {
 
 // flush sends what is to be sent now. mu is held.
 func (c *conn) flush(now time.Duration) {
+	c.owes = false
 	for more := true; more; {
 		for !c.batch.Full() {
 			if more = c.q.Next(now, &c.packet); !more {
@@ -252,6 +256,9 @@ func (c *conn) look(ctx context.Context, wc []verbs.Completion) (n int, err erro
 	}
 	if n = c.q.Reap(wc); n > 0 {
 		return n, nil
+	}
+	if c.owes {
+		c.flush(c.port.now())
 	}
 	if err = c.ended(); err == nil {
 		err = ctx.Err()

@@ -145,14 +145,20 @@ func (p *port) take(self *conn) {
 const pkeyFull = 0x8000
 
 // finish sends what c has to send, wakes who waits for it, and unlocks it. It
-// returns nil, and does nothing when c is nil.
+// returns nil, and does nothing when c is nil. For self, whose user is about to
+// be told of a completion, an acknowledgement is left to be sent with what the
+// user posts next.
 func (c *conn) finish(now time.Duration, self *conn) *conn {
-	if c == nil {
+	switch {
+	case c == nil:
 		return nil
-	}
-	c.flush(now)
-	if c != self {
+	case c != self:
+		c.flush(now)
 		c.notify()
+	case c.q.Completed() && c.q.Patient():
+		c.owes = true
+	default:
+		c.flush(now)
 	}
 	c.unlock()
 	return nil

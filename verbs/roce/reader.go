@@ -23,6 +23,9 @@ type reader struct {
 	conn *conn
 	// woken: the read deadline was moved to get the reader back.
 	woken bool
+	// owing are connections that may owe their peers an acknowledgement: who reads
+	// next sees to it that they pay.
+	owing []*conn
 	// parked are the connections whose Wait sleeps.
 	parked map[*conn]struct{}
 	// idle fires when runRead should look if somebody reads.
@@ -60,6 +63,9 @@ func (p *port) resign() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := &p.reader
+	if r.conn != nil {
+		r.owing = append(r.owing, r.conn)
+	}
 	r.taken, r.conn = false, nil
 	p.calm()
 	for c := range r.parked {
@@ -68,6 +74,30 @@ func (p *port) resign() {
 		break
 	}
 	r.idle.Reset(idleAfter)
+}
+
+// collect has those pay that owe, except self.
+func (p *port) collect(self *conn) {
+	for {
+		p.mu.Lock()
+		n := len(p.reader.owing)
+		if n == 0 {
+			p.mu.Unlock()
+			return
+		}
+		c := p.reader.owing[n-1]
+		p.reader.owing[n-1] = nil
+		p.reader.owing = p.reader.owing[:n-1]
+		p.mu.Unlock()
+		if c == self {
+			continue
+		}
+		c.mu.Lock()
+		if c.owes {
+			c.flush(p.now())
+		}
+		c.unlock()
+	}
 }
 
 // calm undoes interrupt. mu is held.
@@ -141,6 +171,7 @@ func (p *port) runRead() {
 		if !mine {
 			continue // who has the role will set the timer
 		}
+		p.collect(nil)
 		for more := true; more; {
 			if !p.read(nil) {
 				return
@@ -165,6 +196,7 @@ func (c *conn) await(ctx context.Context) {
 		return
 	}
 	defer p.resign()
+	p.collect(c)
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() {
 			c.poke()

@@ -53,6 +53,13 @@ func (q *QP) acknowledged(psn packet.PSN) {
 	q.answer(answer{psn: psn, syndrome: synAckUnlimited})
 }
 
+// Patient tells that all there is to send is an acknowledgement, which may wait a
+// little for company.
+func (q *QP) Patient() bool {
+	r := &q.resp
+	return len(r.answers) == 1 && r.answers[0].syndrome == synAckUnlimited && q.req.cur == q.req.end
+}
+
 // reading is the number of READs that wait for the first time.
 func (r *responder) reading() (n int) {
 	for i := range r.answers {

@@ -24,12 +24,20 @@ type side struct {
 	wc    []verbs.Completion
 }
 
-func newSide(t testing.TB, sends, recvs int) *side {
-	a, err := mem.NewArena(arenaSize)
+func newArena(t testing.TB, n int) *mem.Arena {
+	a, err := mem.NewArena(n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { a.Close() })
+	return a
+}
+
+func newSide(t testing.TB, sends, recvs int) *side {
+	return newSideOn(t, newArena(t, arenaSize), sends, recvs)
+}
+
+func newSideOn(t testing.TB, a *mem.Arena, sends, recvs int) *side {
 	s := &side{t: t, arena: a, wc: make([]verbs.Completion, 16)}
 	s.q = New(Config{SendQueue: sends, RecvQueue: recvs, Address: func(g mem.Seg) (uint64, bool) {
 		if g.Len == 0 {
