@@ -39,7 +39,6 @@ func TestTwoHosts(t *testing.T) {
 		a, b := netns.Hosts(t, mtu)
 		t.Run("IPv4", func(t *testing.T) { verbstest.Run(t, between(a, b, b.IPv4)) })
 		t.Run("IPv6", func(t *testing.T) { verbstest.Run(t, between(a, b, b.IPv6)) })
-		t.Run("every address", func(t *testing.T) { verbstest.Run(t, between(a, b, netip.IPv4Unspecified())) })
 	}
 }
 
