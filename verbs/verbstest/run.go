@@ -1,9 +1,29 @@
 package verbstest
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
+
+// Pace is what the line between two devices can do.
+type Pace struct {
+	// Limit ends a test that hangs.
+	Limit time.Duration
+	// Rounds is how many MiB the tests of throughput move each way.
+	Rounds int
+}
 
 // Run runs the suite. Each test opens its own pair of devices.
 func Run(t *testing.T, newPair NewPair) {
+	p := Pace{Limit: 20 * time.Second, Rounds: 64}
+	if testing.Short() || raceEnabled {
+		p.Rounds = 8
+	}
+	RunAt(t, newPair, p)
+}
+
+// RunAt is Run over a line that is slow, or loses what it carries.
+func RunAt(t *testing.T, newPair NewPair, p Pace) {
 	for _, x := range []struct {
 		name string
 		test func(*rig)
@@ -49,6 +69,6 @@ func Run(t *testing.T, newPair NewPair) {
 		{"ReadBothWays", testReadBothWays},
 		{"CloseUnderTraffic", testCloseUnderTraffic},
 	} {
-		t.Run(x.name, func(t *testing.T) { x.test(newRig(t, newPair)) })
+		t.Run(x.name, func(t *testing.T) { x.test(newRig(t, newPair, p)) })
 	}
 }
