@@ -1,0 +1,31 @@
+package rpcrdma
+
+import "github.com/rdmafs/rdmafs/transport"
+
+// LinkInfo is what the set-up of a link settled, and what the peer granted
+// since.
+type LinkInfo struct {
+	// Told: the peer showed private data of RFC 8797, which Peer is. Without it
+	// the defaults are in force.
+	Told bool
+	Peer PrivateData
+	// SendInline and RecvInline are the inline thresholds in force.
+	SendInline, RecvInline int
+	// RemoteInvalidate: both sides support it.
+	RemoteInvalidate bool
+	// Asked and Granted are credits. The grant is 1 until the first reply.
+	Asked, Granted int
+}
+
+// InfoOf tells of a link; ok is false when it is none of this package's.
+func InfoOf(of transport.Link) (i LinkInfo, ok bool) {
+	l, ok := of.(*link)
+	if !ok {
+		return LinkInfo{}, false
+	}
+	i.Peer, i.Told = ParsePrivateData(l.conn.PrivateData())
+	i.SendInline, i.RecvInline = l.terms.SendInline, l.terms.RecvInline
+	i.RemoteInvalidate = i.Peer.RemoteInvalidate && l.d.cfg.Device.Caps().RemoteInvalidate
+	i.Asked, i.Granted = l.credits.requested, l.credits.current()
+	return i, true
+}
