@@ -47,10 +47,7 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 	if err != nil {
 		return nil, err
 	}
-	machine, err := os.Hostname()
-	if err != nil {
-		machine = "localhost"
-	}
+	machine := machineName()
 	var failed []error
 	for _, a := range addrs {
 		addr := netip.AddrPortFrom(a, m.opts.nfsPort())
@@ -90,25 +87,38 @@ func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf 
 	if err := caller.Connect(ctx); err != nil {
 		return s.explainConnect(err)
 	}
-	c, err := nfs3.Mount(ctx, nfs3.Config{
-		Host:   m.src.host,
-		Addr:   s.addr.Addr(),
-		Export: m.src.export,
-		Caller: caller,
-		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
-			return dialTCP(ctx, to, machine)
-		},
-		MountPort: s.opts.mountPort,
-		RSize:     s.opts.rsize,
-		WSize:     s.opts.wsize,
-		Cred:      ownCred(),
-		Logf:      logf,
-	})
+	config := m.mountd(s.addr.Addr(), machine, logf)
+	config.Caller, config.RSize, config.WSize = caller, s.opts.rsize, s.opts.wsize
+	c, err := nfs3.Mount(ctx, config)
 	if err != nil {
 		return err
 	}
 	s.client = c
 	return nil
+}
+
+// machineName is this machine's in AUTH_SYS credentials.
+func machineName() string {
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return "localhost"
+}
+
+// mountd is the configuration of what is asked of mountd and rpcbind at an
+// address.
+func (m *mountArgs) mountd(at netip.Addr, machine string, logf func(string, ...any)) nfs3.Config {
+	return nfs3.Config{
+		Host:   m.src.host,
+		Addr:   at,
+		Export: m.src.export,
+		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
+			return dialTCP(ctx, to, machine)
+		},
+		MountPort: m.opts.mountPort,
+		Cred:      ownCred(),
+		Logf:      logf,
+	}
 }
 
 // dialTCP makes the Caller for rpcbind and mountd.
@@ -138,6 +148,22 @@ func ownCred() nfsclient.Cred {
 	return cr
 }
 
+// connectError is a failed connection, and what may help.
+type connectError struct {
+	what string
+	err  error
+	hint string
+}
+
+func (e *connectError) Error() string {
+	if e.hint == "" {
+		return fmt.Sprintf("%s: %v", e.what, e.err)
+	}
+	return fmt.Sprintf("%s: %v (%s)", e.what, e.err, e.hint)
+}
+
+func (e *connectError) Unwrap() error { return e.err }
+
 // explainConnect says what a failed connection means and what may help.
 func (s *session) explainConnect(err error) error {
 	what := fmt.Sprintf("cannot connect to %s over %s", s.addr, s.how)
@@ -155,10 +181,7 @@ func (s *session) explainConnect(err error) error {
 	case s.opts.proto == "rdma":
 		hint = "is an iWARP NFS/RDMA server on that port? try proto=tcp"
 	}
-	if hint == "" {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return fmt.Errorf("%s: %w (%s)", what, err, hint)
+	return &connectError{what, err, hint}
 }
 
 // startCache makes the buffers and the cache of a mounted session.

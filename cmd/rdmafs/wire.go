@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 
+	"github.com/rdmafs/rdmafs/cmd/rdmafs/doctor"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
 	"github.com/rdmafs/rdmafs/transport/tcp"
@@ -18,12 +20,14 @@ import (
 // provider is a way to RDMA that -o rdma= can name.
 type provider struct {
 	name string
-	open func(o *options) (verbs.Device, error)
+	// devices: it works through the kernel's RDMA devices.
+	devices bool
+	open    func(o *options) (verbs.Device, error)
 }
 
 // providers in the order in which auto tries them.
 var providers = []provider{
-	{"iwarp", func(o *options) (verbs.Device, error) { return iwarp.Open(iwarp.Config{CRC: o.crc}), nil }},
+	{name: "iwarp", open: func(o *options) (verbs.Device, error) { return iwarp.Open(iwarp.Config{CRC: o.crc}), nil }},
 }
 
 func providerNames() []string {
@@ -33,6 +37,10 @@ func providerNames() []string {
 	}
 	return names
 }
+
+// deviceWindows asks an RDMA device for its memory windows; nil when no provider
+// of this build can.
+var deviceWindows doctor.AskWindows
 
 // route is one way to a server, not yet connected.
 type route struct {
@@ -86,6 +94,23 @@ func routes(o *options, addr netip.AddrPort, machine string, logf func(string, .
 		return nil, errors.Join(errs...)
 	}
 	return slices.Clip(found), nil
+}
+
+// terms are what the set-up of a link settled; nil for one without RDMA.
+func terms(l transport.Link) *doctor.Terms {
+	i, ok := rpcrdma.InfoOf(l)
+	if !ok {
+		return nil
+	}
+	return &doctor.Terms{
+		Told: i.Told, SendInline: i.SendInline, RecvInline: i.RecvInline, RemoteInvalidate: i.RemoteInvalidate,
+		Asked: i.Asked, Granted: i.Granted,
+	}
+}
+
+// versions asks the server behind a route for its versions of RPC-over-RDMA.
+func (r *route) versions(ctx context.Context) (low, high uint32, err error) {
+	return rpcrdma.AskVersions(ctx, r.dialer)
 }
 
 func tcpDialer(addr netip.AddrPort, machine string) (transport.Dialer, error) {

@@ -4,8 +4,8 @@ import "path/filepath"
 
 // Absence is why there is nothing to work with, and what may help.
 type Absence struct {
-	Why    string
-	Remedy string
+	Why    string `json:"why"`
+	Remedy string `json:"remedy"`
 }
 
 // Modules tells which parts of the kernel's RDMA are there. Modules that are

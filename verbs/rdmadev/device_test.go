@@ -8,24 +8,26 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/rdmafs/rdmafs/verbs/rdmadev/rdmadevtest"
 )
 
-func tree(t *testing.T, m fakeMap, parts ...map[string]string) *Tree {
+func tree(t *testing.T, m rdmadevtest.Map, parts ...map[string]string) *Tree {
 	t.Helper()
 	root := t.TempDir()
 	for _, p := range parts {
-		plant(t, root, p)
+		rdmadevtest.Plant(t, root, p)
 	}
 	return &Tree{Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev"), Map: m}
 }
 
 func TestDevices(t *testing.T) {
-	m := fakeMap{nodes: map[string][]string{}}
-	tr := tree(t, m, rxe, siw, mlx5)
+	m := rdmadevtest.Map{Nodes: map[string][]string{}}
+	tr := tree(t, m, rdmadevtest.RXE, rdmadevtest.SIW, rdmadevtest.MLX5)
 	node := func(name string, needed bool, why string) Node {
 		return Node{Path: filepath.Join(tr.Dev, "infiniband", name), Needed: needed, Usable: why == "", Why: why}
 	}
-	m.nodes["mlx5_0"] = []string{filepath.Join(tr.Dev, "infiniband", "umad0"), filepath.Join(tr.Dev, "infiniband", "rdma_cm")}
+	m.Nodes["mlx5_0"] = []string{filepath.Join(tr.Dev, "infiniband", "umad0"), filepath.Join(tr.Dev, "infiniband", "rdma_cm")}
 	cm := node("rdma_cm", true, "")
 	v4 := netip.MustParseAddr
 	want := []Device{
@@ -61,7 +63,7 @@ func asJSON(t *testing.T, v any) string {
 
 // TestNodeNotPermitted: what this user may not open is told, with the reason.
 func TestNodeNotPermitted(t *testing.T) {
-	tr := tree(t, fakeMap{}, rxe)
+	tr := tree(t, rdmadevtest.Map{}, rdmadevtest.RXE)
 	path := filepath.Join(tr.Dev, "infiniband", "uverbs0")
 	// Neither root nor anybody else can open a directory for writing.
 	if err := os.Remove(path); err != nil {
@@ -92,7 +94,7 @@ func TestOddFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files["sys/class/infiniband/x@"] = "../../devices/virtual/infiniband/x"
-			tr := tree(t, fakeMap{}, files)
+			tr := tree(t, rdmadevtest.Map{}, files)
 			got := tr.Devices()
 			if len(got) != 1 || got[0].Name != "x" || strings.ContainsAny(got[0].Firmware, "\x1b\u009b") {
 				t.Fatalf("%+v", got)
@@ -105,7 +107,7 @@ func TestOddFiles(t *testing.T) {
 		})
 	}
 	t.Run("a dangling device", func(t *testing.T) {
-		tr := tree(t, fakeMap{}, map[string]string{"sys/class/infiniband/gone@": "../../devices/virtual/infiniband/gone"})
+		tr := tree(t, rdmadevtest.Map{}, map[string]string{"sys/class/infiniband/gone@": "../../devices/virtual/infiniband/gone"})
 		if got := tr.Devices(); len(got) != 1 || got[0].Name != "gone" || len(got[0].Ports) != 0 {
 			t.Errorf("%+v", got)
 		}
@@ -126,6 +128,9 @@ func TestAbsence(t *testing.T) {
 		}
 		return kept
 	}
+	// The class directory stays when its last device goes.
+	noDevice := without(rdmadevtest.RXE, "sys/class/infiniband/rxe0")
+	noDevice["sys/class/infiniband/"] = ""
 	for _, c := range []struct {
 		name        string
 		files       map[string]string
@@ -133,18 +138,14 @@ func TestAbsence(t *testing.T) {
 	}{
 		{"no sysfs", map[string]string{"dev/null": ""}, "sysfs", "mount"},
 		{"no modules", map[string]string{"sys/class/net/lo": ""}, "not loaded", "modprobe"},
-		{"no device", without(rxe, "sys/class/infiniband/rxe0"), "no device", "rdma link add"},
-		{"no verbs", without(rxe, "sys/class/infiniband_verbs"), "no program", "ib_uverbs"},
-		{"no connection manager", without(rxe, "sys/class/misc"), "no program", "rdma_ucm"},
-		{"a container without nodes", without(rxe, "dev/"), "does not exist", "--device"},
-		{"all there", rxe, "", ""},
+		{"no device", noDevice, "no device", "rdma link add"},
+		{"no verbs", without(rdmadevtest.RXE, "sys/class/infiniband_verbs"), "no program", "ib_uverbs"},
+		{"no connection manager", without(rdmadevtest.RXE, "sys/class/misc"), "no program", "rdma_ucm"},
+		{"a container without nodes", without(rdmadevtest.RXE, "dev/"), "does not exist", "--device"},
+		{"all there", rdmadevtest.RXE, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// The class directory stays when its last device goes.
-			if c.name == "no device" {
-				c.files["sys/class/infiniband/"] = ""
-			}
-			tr := tree(t, fakeMap{}, c.files)
+			tr := tree(t, rdmadevtest.Map{}, c.files)
 			a := tr.Absence(tr.Devices())
 			if c.why == "" {
 				if a != nil {
@@ -161,7 +162,7 @@ func TestAbsence(t *testing.T) {
 
 // TestOn finds devices by the network device under them.
 func TestOn(t *testing.T) {
-	tr := tree(t, fakeMap{ipoib: map[string]string{"ib0": "mlx5_0"}}, rxe, siw, mlx5)
+	tr := tree(t, rdmadevtest.Map{IPoIB: map[string]string{"ib0": "mlx5_0"}}, rdmadevtest.RXE, rdmadevtest.SIW, rdmadevtest.MLX5)
 	devices := tr.Devices()
 	for netdev, want := range map[string]string{"eth0": "rxe0 siw0", "ib0": "mlx5_0", "eth1": "", "": ""} {
 		var names []string

@@ -1,4 +1,6 @@
-package rdmadev
+// Package rdmadevtest makes trees of files as the kernel shows RDMA devices, for
+// tests of what reads them.
+package rdmadevtest
 
 import (
 	"os"
@@ -6,9 +8,9 @@ import (
 	"testing"
 )
 
-// plant makes a tree of files; a name that ends in "@" is a symbolic link to
+// Plant makes a tree of files; a name that ends in "@" is a symbolic link to
 // its text, one that ends in "/" an empty directory.
-func plant(t *testing.T, root string, files map[string]string) {
+func Plant(t testing.TB, root string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		link := name[len(name)-1] == '@'
@@ -34,14 +36,17 @@ func plant(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-// fakeMap stands for rdmamap, which knows the real directories only.
-type fakeMap struct {
-	nodes map[string][]string
-	ipoib map[string]string
+// Map stands for rdmamap, which knows the real directories only.
+type Map struct {
+	Nodes map[string][]string
+	IPoIB map[string]string
 }
 
-func (m fakeMap) CharDevices(device string) []string { return m.nodes[device] }
-func (m fakeMap) DeviceOf(netdev string) string      { return m.ipoib[netdev] }
+// CharDevices implements rdmadev.Mapper.
+func (m Map) CharDevices(device string) []string { return m.Nodes[device] }
+
+// DeviceOf implements rdmadev.Mapper.
+func (m Map) DeviceOf(netdev string) string { return m.IPoIB[netdev] }
 
 // What follows are the files of three kinds of device, as Linux 6.12 lays them
 // out: below devices/virtual for software, below the PCI function for adapters,
@@ -49,7 +54,8 @@ func (m fakeMap) DeviceOf(netdev string) string      { return m.ipoib[netdev] }
 
 const zeroGID = "0000:0000:0000:0000:0000:0000:0000:0000\n"
 
-var rxe = map[string]string{
+// RXE is rxe0, a software RoCE device on eth0 with 10.99.0.2, and its nodes.
+var RXE = map[string]string{
 	"sys/class/infiniband/rxe0@":                                    "../../devices/virtual/infiniband/rxe0",
 	"sys/devices/virtual/infiniband/rxe0/parent":                    "eth0\n",
 	"sys/devices/virtual/infiniband/rxe0/node_type":                 "1: CA\n",
@@ -77,7 +83,8 @@ var rxe = map[string]string{
 	"dev/infiniband/rdma_cm":                                        "",
 }
 
-var siw = map[string]string{
+// SIW is siw0, a software iWARP device on eth0.
+var SIW = map[string]string{
 	"sys/class/infiniband/siw0@":                                    "../../devices/virtual/infiniband/siw0",
 	"sys/devices/virtual/infiniband/siw0/node_type":                 "4: RNIC\n",
 	"sys/devices/virtual/infiniband/siw0/node_guid":                 "5054:00ff:fe12:3456\n",
@@ -95,7 +102,9 @@ var siw = map[string]string{
 
 const pci = "sys/devices/pci0000:00/0000:00:02.0/0000:03:00.0/"
 
-var mlx5 = map[string]string{
+// MLX5 is mlx5_0, an InfiniBand adapter whose port is down and whose uverbs
+// node is missing.
+var MLX5 = map[string]string{
 	"sys/class/infiniband/mlx5_0@":                      "../../devices/pci0000:00/0000:00:02.0/0000:03:00.0/infiniband/mlx5_0",
 	pci + "driver@":                                     "../../../../bus/pci/drivers/mlx5_core",
 	pci + "infiniband/mlx5_0/device@":                   "../../../0000:03:00.0",

@@ -1,0 +1,210 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// contacted is a way, connected or not.
+type contacted struct {
+	Way
+	at      netip.Addr
+	contact Contact // nil when it could not even be opened
+	link    transport.Link
+	openErr error // of Open
+	err     error // of Connect, or of the first call
+}
+
+func (c *contacted) works() bool { return c.openErr == nil && c.err == nil }
+
+func (c *contacted) String() string {
+	return fmt.Sprintf("%s to %s", c.Name, netip.AddrPortFrom(c.at, c.Port))
+}
+
+// connectAll connects over all ways at once, each to the first address that
+// answers.
+func (e *examination) connectAll(ctx context.Context, addrs []netip.Addr) {
+	e.found = make([]contacted, len(e.Ways))
+	var running sync.WaitGroup
+	for i, w := range e.Ways {
+		e.found[i] = contacted{Way: w}
+		running.Add(1)
+		go e.runConnect(ctx, &e.found[i], addrs, &running)
+	}
+	running.Wait()
+}
+
+func (e *examination) runConnect(ctx context.Context, c *contacted, addrs []netip.Addr, done *sync.WaitGroup) {
+	defer done.Done()
+	for _, a := range addrs {
+		c.close()
+		c.at = a
+		if c.contact, c.openErr = c.Open(a); c.openErr != nil {
+			return // no address will make a difference
+		}
+		attempt, cancel := context.WithTimeout(ctx, e.Patience)
+		c.link, c.err = c.contact.Connect(attempt)
+		cancel()
+		if c.err == nil {
+			return
+		}
+	}
+}
+
+func (c *contacted) hangUp() {
+	if c.link != nil {
+		_ = c.link.Close()
+		c.link = nil
+	}
+}
+
+func (c *contacted) close() {
+	c.hangUp()
+	if c.contact != nil {
+		c.contact.Close()
+		c.contact = nil
+	}
+}
+
+func (e *examination) closeAll() {
+	for i := range e.found {
+		e.found[i].close()
+	}
+}
+
+// working is the first way that works among those that the mount may take, or
+// among the others.
+func (e *examination) working(chosen bool) *contacted {
+	for i := range e.found {
+		if c := &e.found[i]; c.Chosen == chosen && c.works() {
+			return c
+		}
+	}
+	return nil
+}
+
+// ways measures the connections, one after the other, and makes a section of
+// each way that the mount may take and one of the others.
+func (e *examination) ways(ctx context.Context) []Section {
+	sections := make([]Section, len(e.found))
+	for i := range e.found {
+		sections[i] = e.measure(ctx, &e.found[i])
+	}
+	others := Section{Title: "Other ways"}
+	var shown []Section
+	for i := range e.found {
+		if c := &e.found[i]; c.Chosen {
+			shown = append(shown, sections[i])
+		} else {
+			others.add(e.other(c, &sections[i]))
+		}
+	}
+	e.weigh(shown)
+	return append(shown, others)
+}
+
+// weigh makes of failures warnings when the mount has another way. When it has
+// none, the last word about the first way is where to say what would work.
+func (e *examination) weigh(chosen []Section) {
+	if first := e.working(true); first != nil {
+		for _, s := range chosen {
+			if st := s.last(); st.Status == Failure {
+				st.Status, st.Detail = Warning, st.Detail+": mount takes "+first.Name
+			}
+		}
+	} else if way := e.working(false); way != nil && len(chosen) > 0 {
+		chosen[0].last().Remedy = fmt.Sprintf("%s answers on port %d: rdmafs mount %s MOUNTPOINT -o %s",
+			way.Name, way.Port, e.Target, joinWords(e.Words, way.Options))
+	}
+}
+
+func joinWords(words ...string) string {
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ",")
+}
+
+// measure says what one way is like.
+func (e *examination) measure(ctx context.Context, c *contacted) Section {
+	s := Section{Title: c.String()}
+	switch {
+	case c.openErr != nil:
+		s.Title = c.Name
+		s.add(skipped("connection", c.openErr.Error()))
+		return s
+	case c.err != nil:
+		s.add(e.failed("connection", c.err))
+		return s
+	}
+	s.add(ok("connection", "established"))
+	ctx, cancel := context.WithTimeout(ctx, e.Patience)
+	defer cancel()
+	rtt, err := roundTrips(ctx, c.link)
+	if err != nil {
+		c.err = err
+	}
+	if t := c.contact.Terms(c.link); t != nil {
+		s.add(privateData(t))
+		s.add(versions(ctx, c.contact))
+		if err == nil {
+			s.add(Step{Name: "credits", Status: OK, Detail: fmt.Sprintf("%d asked for, %d granted", t.Asked, t.Granted), Facts: t})
+		}
+	}
+	if err != nil {
+		st := e.failed("NULL call", err)
+		if st.Remedy == "" {
+			st.Remedy = "is that port the NFS server's?"
+		}
+		s.add(st)
+		return s
+	}
+	s.add(Step{Name: "NULL call", Status: OK, Detail: rtt.String(), Facts: rtt})
+	return s
+}
+
+func privateData(t *Terms) Step {
+	const name = "private data"
+	inline := fmt.Sprintf("inline %d bytes to the server, %d back", t.SendInline, t.RecvInline)
+	switch {
+	case !t.Told:
+		return Step{Name: name, Status: OK, Detail: "none: " + inline + " (RFC 8166's default)", Facts: t}
+	case t.RemoteInvalidate:
+		return Step{Name: name, Status: OK, Detail: inline + ", remote invalidation", Facts: t}
+	}
+	return Step{Name: name, Status: OK, Detail: inline + ", no remote invalidation", Facts: t}
+}
+
+// versions asks what mount need not know: it speaks version 1, and the NULL
+// call shows whether the server does.
+func versions(ctx context.Context, c Contact) Step {
+	const name = "RPC-over-RDMA"
+	low, high, err := c.Versions(ctx)
+	switch {
+	case err != nil:
+		return skipped(name, fmt.Sprintf("the server does not tell its versions: %v", err))
+	case low == high:
+		return ok(name, fmt.Sprintf("version %d", low))
+	}
+	return ok(name, fmt.Sprintf("versions %d to %d", low, high))
+}
+
+// other is one line about a way that the mount will not take.
+func (e *examination) other(c *contacted, s *Section) Step {
+	name, last := fmt.Sprintf("%s:%d", c.Name, c.Port), s.last()
+	switch {
+	case c.openErr != nil:
+		return skipped(name, last.Detail)
+	case !c.works():
+		what := last.Detail
+		if e.working(true) != nil {
+			what += ": mount does not need it"
+		}
+		return warning(name, what, "")
+	}
+	return Step{Name: name, Status: OK, Facts: last.Facts,
+		Detail: fmt.Sprintf("answers, %s (choose it with -o %s)", last.Detail, c.Options)}
+}
