@@ -115,7 +115,7 @@ func device(d *rdmadev.Device, grave Status) []Step {
 		}
 		st := Step{Name: name, Status: OK, Detail: what, Facts: p}
 		if !p.Active() {
-			st.Status, st.Detail = grave, fmt.Sprintf("%s: the link is %s", what, strings.ToLower(p.PhysState))
+			st.Status, st.Detail = grave, fmt.Sprintf("%s: the link is %s", what, p.PhysState)
 			st.Remedy = "bring the link up: ip link set DEVICE up, the cable, the subnet manager on InfiniBand"
 		}
 		steps = append(steps, st)

@@ -113,7 +113,7 @@ func writeDevice(to io.Writer, d *Listed) {
 	}
 	line("node GUID", "%s", d.NodeGUID)
 	for _, p := range d.Ports {
-		line(fmt.Sprintf("port %d", p.Number), "%s, link %s, %s, %s", strings.ToLower(p.State), strings.ToLower(p.PhysState), p.LinkLayer, p.Rate)
+		line(fmt.Sprintf("port %d", p.Number), "%s (%s), %s, %s", strings.ToLower(p.State), p.PhysState, p.LinkLayer, p.Rate)
 		for _, g := range p.GIDs {
 			what := g.GID.String()
 			if g.GID.Is4In6() {
