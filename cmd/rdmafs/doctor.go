@@ -214,10 +214,10 @@ func (m *mountArgs) ways(machine string, logf func(string, ...any)) []doctor.Way
 	if m.opts.proto == "tcp" {
 		add("tcp", "", own, true)
 	} else {
-		add("tcp", "", portNFS, false)
 		if own != portRDMA && own != portNFS {
 			add("tcp", "", own, false)
 		}
+		add("tcp", "", portNFS, false)
 	}
 	return append(chosen, others...)
 }
