@@ -11,7 +11,7 @@ STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 REPORT  := $(GO) run ./test/report
 export CGO_ENABLED ?= 0
 
-.PHONY: all build setup demo test test-race test-knfsd bench check fuzz clean
+.PHONY: all build setup demo test test-race test-knfsd bench bench-knfsd check fuzz clean
 
 all: build
 
@@ -44,12 +44,19 @@ test-knfsd: setup build
 bench: setup build
 	@test/bench/run $(BENCHFLAGS)
 
+# rdmafs beside the kernel's NFS client, in qemu; writes docs/performance.md.
+bench-knfsd: setup
+	@$(GUEST)/setup
+	$(GO) run ./test/bench/knfsd $(BENCHFLAGS)
+
 check:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags knfsd ./...
+	$(GO) vet -tags guest ./...
 	$(STATICCHECK) ./...
 	$(STATICCHECK) -tags knfsd ./test/knfsd/... ./nfsclient/nfstest
+	$(STATICCHECK) -tags guest ./test/knfsd/...
 	@test/imports
 
 # A short search for new inputs with each fuzz target; FUZZTIME=10m for a long one.

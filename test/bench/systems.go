@@ -11,28 +11,13 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/rdmafs/rdmafs/test/bench/compare"
 )
-
-// system is a way to mount the one directory that all measure on.
-type system struct {
-	name    string
-	dir     string // mount point
-	mount   func(dir string) error
-	unmount func(dir string) error
-}
-
-// with mounts, runs f, and unmounts.
-func (s *system) with(f func() error) (err error) {
-	if err := s.mount(s.dir); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.unmount(s.dir)) }()
-	return f()
-}
 
 // newSystems starts the embedded server and describes the mounts. stop ends
 // what was started.
-func newSystems(bin, work string, only []string) (systems []*system, stop func(), err error) {
+func newSystems(bin, work string, only []string) (systems []*compare.System, stop func(), err error) {
 	data := filepath.Join(work, "data")
 	mnt := filepath.Join(work, "mnt")
 	for _, d := range []string{data, mnt} {
@@ -55,18 +40,18 @@ func newSystems(bin, work string, only []string) (systems []*system, stop func()
 	}
 	umount := func(dir string) error { return command(filepath.Join(bin, "rdmafs"), "umount", dir) }
 	var loop *exec.Cmd
-	all := []*system{
-		{"iwarp", mnt, rdmafs("proto=rdma,rdma=iwarp,port=" + addrs.rdma + ",mountport=" + addrs.tcp), umount},
-		{"tcp", mnt, rdmafs("proto=tcp,port=" + addrs.tcp + ",mountport=" + addrs.tcp), umount},
-		{"loopback", mnt,
-			func(dir string) (err error) {
+	all := []*compare.System{
+		{Name: "iwarp", Dir: mnt, Mount: rdmafs("proto=rdma,rdma=iwarp,port=" + addrs.rdma + ",mountport=" + addrs.tcp), Unmount: umount},
+		{Name: "tcp", Dir: mnt, Mount: rdmafs("proto=tcp,port=" + addrs.tcp + ",mountport=" + addrs.tcp), Unmount: umount},
+		{Name: "loopback", Dir: mnt,
+			Mount: func(dir string) (err error) {
 				loop, err = startLoopback(filepath.Join(bin, "loopback"), dir, data)
 				return err
 			},
-			func(dir string) error { return stopLoopback(loop, dir) }},
+			Unmount: func(dir string) error { return stopLoopback(loop, dir) }},
 	}
 	for _, name := range only {
-		i := slices.IndexFunc(all, func(s *system) bool { return s.name == name })
+		i := slices.IndexFunc(all, func(s *compare.System) bool { return s.Name == name })
 		if i < 0 {
 			stop()
 			return nil, nil, fmt.Errorf("no mount is called %q", name)
