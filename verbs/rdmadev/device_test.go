@@ -41,7 +41,7 @@ func TestDevices(t *testing.T) {
 			Nodes: []Node{cm, node("uverbs0", true, "")}},
 		{Name: "siw0", Driver: "siw", Software: true, Kind: "RNIC", NodeGUID: "5054:00ff:fe12:3456",
 			Ports: []Port{{Number: 1, State: "ACTIVE", PhysState: "LinkUp", LinkLayer: "Ethernet", Rate: "2.5 Gb/sec (1X SDR)",
-				GIDs: []GID{{0, v4("5254:12:3456::"), "", "eth0"}}}},
+				GIDs: []GID{{0, v4("5254:12:3456::"), "IB/RoCE v1", "eth0"}}}},
 			Nodes: []Node{cm, node("uverbs1", true, "")}},
 	}
 	got := tr.Devices()

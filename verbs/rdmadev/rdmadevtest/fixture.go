@@ -94,6 +94,7 @@ var SIW = map[string]string{
 	"sys/devices/virtual/infiniband/siw0/ports/1/link_layer":        "Ethernet\n",
 	"sys/devices/virtual/infiniband/siw0/ports/1/rate":              "2.5 Gb/sec (1X SDR)\n",
 	"sys/devices/virtual/infiniband/siw0/ports/1/gids/0":            "5254:0012:3456:0000:0000:0000:0000:0000\n",
+	"sys/devices/virtual/infiniband/siw0/ports/1/gid_attrs/types/0": "IB/RoCE v1\n",
 	"sys/devices/virtual/infiniband/siw0/ports/1/gid_attrs/ndevs/0": "eth0\n",
 	"sys/devices/virtual/infiniband_verbs/uverbs1/ibdev":            "siw0\n",
 	"sys/class/infiniband_verbs/uverbs1@":                           "../../devices/virtual/infiniband_verbs/uverbs1",
