@@ -159,13 +159,7 @@ func (m *mountArgs) providers() []doctor.Provider {
 	for _, p := range providers {
 		all = append(all, doctor.Provider{
 			Name: p.name, Devices: p.devices, Chosen: m.chosen(p.name),
-			Open: func() (string, error) {
-				dev, err := p.open(&m.opts)
-				if err != nil {
-					return "", err
-				}
-				return "works over " + dev.Caps().Device, dev.Close()
-			},
+			Needs: p.needs, Missing: p.missing,
 		})
 	}
 	return all

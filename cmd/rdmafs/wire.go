@@ -22,13 +22,18 @@ type provider struct {
 	name string
 	// devices: it works through the kernel's RDMA devices.
 	devices bool
+	// needs is what it needs of this machine, and missing what is not there.
+	needs   string
+	missing func() error
 	open    func(o *options) (verbs.Device, error)
 }
 
 // providers in the order in which auto tries them.
 var providers = []provider{
-	{name: "iwarp", open: func(o *options) (verbs.Device, error) { return iwarp.Open(iwarp.Config{CRC: o.crc}), nil }},
+	{name: "iwarp", needs: "TCP, and nothing else is needed", missing: nothing, open: func(o *options) (verbs.Device, error) { return iwarp.Open(iwarp.Config{CRC: o.crc}), nil }},
 }
+
+func nothing() error { return nil }
 
 func providerNames() []string {
 	var names []string

@@ -61,8 +61,9 @@ type Provider struct {
 	Devices bool
 	// Chosen: the mount's options allow it.
 	Chosen bool
-	// Open opens and closes it; what tells in a few words what it works on.
-	Open func() (what string, err error)
+	// Needs says what it needs, and Missing what of it this machine lacks.
+	Needs   string
+	Missing func() error
 }
 
 // Way is one way for RPCs to reach the server.
@@ -73,7 +74,8 @@ type Way struct {
 	// that would make it.
 	Chosen  bool
 	Options string
-	// Open prepares the way to an address.
+	// Open prepares the way to an address. An error says why this machine has
+	// none.
 	Open func(at netip.Addr) (Contact, error)
 }
 

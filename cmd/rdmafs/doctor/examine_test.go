@@ -103,13 +103,18 @@ func TestFindings(t *testing.T) {
 		{"low limit", all, func(r *rig) {}, "RDMA devices|locked memory|warning", "8 MiB", "ulimit -l", true, 1},
 		{"no provider opens", all, func(r *rig) {
 			onlyHard(r)
-			r.Providers[0].Open = func() (string, error) { return "", errors.New("no library") }
+			r.Providers[0].Missing = func() error { return errors.New("no library; install it") }
 			r.rdma.open = errors.New("no library")
-		}, "This machine|provider hard|failure", "no library", "rdma=soft", false, 0},
+		}, "This machine|provider hard|failure", "no library", "install it; or: -o rdma=soft", false, 0},
 		{"one provider opens", all, func(r *rig) {
-			r.Providers[0].Open = func() (string, error) { return "", errors.New("no library") }
+			r.Providers[0].Missing = func() error { return errors.New("no library; install it") }
 			r.rdma.open = errors.New("no library")
 		}, "This machine|provider hard|skipped", "no library", "", true, 1},
+		{"one way cannot be opened", all, func(r *rig) { r.rdma.open = errors.New("no device on the route; add one") },
+			"rdma/hard to 10.99.0.3:20049|connection|skipped", "no device", "", true, 1},
+		{"the only way cannot be opened", all, func(r *rig) { onlyHard(r); r.rdma.open = errors.New("no device on the route; add one") },
+			"rdma/hard to 10.99.0.3:20049|connection|failure", "no device",
+			"add one; or: rdma/soft answers on port 20049: rdmafs mount server:/export MOUNTPOINT -o soft,proto=rdma/soft", false, 0},
 		{"unknown name", all, func(r *rig) {
 			r.Resolve = func(context.Context) ([]netip.Addr, error) { return nil, errors.New("no such host") }
 		}, "The way to server|name|failure", "no such host", "/etc/hosts", false, 0},

@@ -14,39 +14,40 @@ func (e *examination) machine() Section {
 	return s
 }
 
-// providers opens each. One that does not open is grave when the mount has no
-// other.
+// providers looks for what each needs. One that lacks something is grave when
+// the mount has no other.
 func (e *examination) providers() []Step {
-	type tried struct {
-		Provider
-		what string
-		err  error
-	}
-	var all []tried
+	missing := make([]error, len(e.Providers))
 	usable := false
-	for _, p := range e.Providers {
-		t := tried{Provider: p}
-		t.what, t.err = p.Open()
-		usable = usable || p.Chosen && t.err == nil
-		all = append(all, t)
+	for i, p := range e.Providers {
+		missing[i] = p.Missing()
+		usable = usable || p.Chosen && missing[i] == nil
 	}
 	var steps []Step
-	for _, t := range all {
-		name := "provider " + t.Name
+	for i, p := range e.Providers {
+		name := "provider " + p.Name
+		what, remedy := p.Needs, ""
+		if missing[i] != nil {
+			what, remedy = e.Explain(missing[i])
+		}
 		switch {
-		case t.err == nil:
-			steps = append(steps, ok(name, t.what))
-		case e.RDMA && t.Chosen && !usable:
-			st := e.failed(name, t.err)
-			if st.Remedy == "" {
-				st.Remedy = e.otherProvider(t.Name)
-			}
-			steps = append(steps, st)
+		case missing[i] == nil:
+			steps = append(steps, ok(name, "there is "+what))
+		case e.RDMA && p.Chosen && !usable:
+			steps = append(steps, failure(name, what, alternatives(remedy, e.otherProvider(p.Name))))
 		default:
-			steps = append(steps, skipped(name, t.err.Error()))
+			steps = append(steps, skipped(name, what))
 		}
 	}
 	return steps
+}
+
+// alternatives are two remedies, either of which may be empty.
+func alternatives(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; or: " + b
 }
 
 // otherProvider names a provider that needs no device.

@@ -18,7 +18,8 @@ type contacted struct {
 	contact Contact // nil when it could not even be opened
 	link    transport.Link
 	openErr error // of Open
-	err     error // of Connect, or of the first call
+	err     error // of Connect, or of the calls
+	section Section
 }
 
 func (c *contacted) works() bool { return c.openErr == nil && c.err == nil }
@@ -46,7 +47,7 @@ func (e *examination) runConnect(ctx context.Context, c *contacted, addrs []neti
 		c.close()
 		c.at = a
 		if c.contact, c.openErr = c.Open(a); c.openErr != nil {
-			return // no address will make a difference
+			continue
 		}
 		attempt, cancel := context.WithTimeout(ctx, e.Patience)
 		c.link, c.err = c.contact.Connect(attempt)
@@ -92,35 +93,42 @@ func (e *examination) working(chosen bool) *contacted {
 // ways measures the connections, one after the other, and makes a section of
 // each way that the mount may take and one of the others.
 func (e *examination) ways(ctx context.Context) []Section {
-	sections := make([]Section, len(e.found))
 	for i := range e.found {
-		sections[i] = e.measure(ctx, &e.found[i])
+		e.found[i].section = e.measure(ctx, &e.found[i])
 	}
+	e.weigh()
 	others := Section{Title: "Other ways"}
 	var shown []Section
 	for i := range e.found {
 		if c := &e.found[i]; c.Chosen {
-			shown = append(shown, sections[i])
+			shown = append(shown, c.section)
 		} else {
-			others.add(e.other(c, &sections[i]))
+			others.add(e.other(c))
 		}
 	}
-	e.weigh(shown)
 	return append(shown, others)
 }
 
 // weigh makes of failures warnings when the mount has another way. When it has
 // none, the last word about the first way is where to say what would work.
-func (e *examination) weigh(chosen []Section) {
-	if first := e.working(true); first != nil {
-		for _, s := range chosen {
-			if st := s.last(); st.Status == Failure {
-				st.Status, st.Detail = Warning, st.Detail+": mount takes "+first.Name
+func (e *examination) weigh() {
+	first, hinted := e.working(true), false
+	for i := range e.found {
+		c := &e.found[i]
+		st := c.section.last()
+		switch {
+		case !c.Chosen || st.Status != Failure:
+		case first != nil && c.openErr != nil:
+			*st = skipped(st.Name, st.Detail)
+		case first != nil:
+			st.Status, st.Detail = Warning, st.Detail+": mount takes "+first.Name
+		case !hinted:
+			hinted = true
+			if w := e.working(false); w != nil {
+				st.Remedy = alternatives(st.Remedy, fmt.Sprintf("%s answers on port %d: rdmafs mount %s MOUNTPOINT -o %s",
+					w.Name, w.Port, e.Target, joinWords(e.Words, w.Options)))
 			}
 		}
-	} else if way := e.working(false); way != nil && len(chosen) > 0 {
-		chosen[0].last().Remedy = fmt.Sprintf("%s answers on port %d: rdmafs mount %s MOUNTPOINT -o %s",
-			way.Name, way.Port, e.Target, joinWords(e.Words, way.Options))
 	}
 }
 
@@ -133,8 +141,7 @@ func (e *examination) measure(ctx context.Context, c *contacted) Section {
 	s := Section{Title: c.String()}
 	switch {
 	case c.openErr != nil:
-		s.Title = c.Name
-		s.add(skipped("connection", c.openErr.Error()))
+		s.add(e.failed("connection", c.openErr))
 		return s
 	case c.err != nil:
 		s.add(e.failed("connection", c.err))
@@ -193,8 +200,8 @@ func versions(ctx context.Context, c Contact) Step {
 }
 
 // other is one line about a way that the mount will not take.
-func (e *examination) other(c *contacted, s *Section) Step {
-	name, last := fmt.Sprintf("%s:%d", c.Name, c.Port), s.last()
+func (e *examination) other(c *contacted) Step {
+	name, last := fmt.Sprintf("%s:%d", c.Name, c.Port), c.section.last()
 	switch {
 	case c.openErr != nil:
 		return skipped(name, last.Detail)
