@@ -46,6 +46,11 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 	}
 	replied := l.await(ctx, s)
 	l.quiesce(ctx, s)
+	if !replied && s.exposed {
+		// Nothing but the connection's end makes its keys invalid.
+		l.fail(errExposed)
+		<-l.quiet
+	}
 	if !replied {
 		l.releaseLong(s)
 		l.detach(s)

@@ -19,6 +19,9 @@ type link struct {
 	long    *longPool
 	terms   Terms
 	maxSGE  int
+	// regionKeys is Caps.RegionKeys; names then tells keys and addresses.
+	regionKeys bool
+	names      verbs.Window
 
 	// arena holds the slots' buffers and the receive buffers.
 	arena  *mem.Arena
@@ -64,7 +67,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	caps := d.cfg.Device.Caps()
 	l := &link{
 		d: d, long: long, credits: newCredits(d.cfg.Credits), maxSGE: caps.MaxSGE,
-		done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
+		regionKeys: caps.RegionKeys, done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
 	}
 	if err := l.layOutArena(); err != nil {
 		return nil, err
@@ -83,6 +86,11 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	conn, err := d.cfg.Device.Dial(ctx, d.cfg.Addr, opts)
 	if err != nil {
 		return nil, errors.Join(err, l.freeArena())
+	}
+	if l.regionKeys {
+		if l.names, err = conn.NewWindow(); err != nil {
+			return nil, errors.Join(err, conn.Close(), l.freeArena())
+		}
 	}
 	l.conn = conn
 	l.terms = terms(&d.cfg, conn.PrivateData())

@@ -66,6 +66,8 @@ type slot struct {
 	wrs    []verbs.SendWR
 	binds  []key
 	placed []int
+	// exposed: with region keys, the peer was told where to write or read.
+	exposed bool
 	// lease is the long buffer of this call, if any; longCall and longReply
 	// are its parts.
 	lease, longCall, longReply mem.Seg

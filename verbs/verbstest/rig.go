@@ -307,7 +307,7 @@ func (e *end) bind(ctx context.Context, s mem.Seg, a verbs.Access) (verbs.Window
 
 func (e *end) rebind(ctx context.Context, w verbs.Window, s mem.Seg, a verbs.Access) uint32 {
 	e.t.Helper()
-	key := w.Next()
+	key := w.Next(s)
 	e.post(verbs.SendWR{ID: 1 << 40, Op: verbs.OpBind, Signaled: true, Window: w, Local: mem.Vec{s}, Access: a})
 	if c := e.next(ctx); c.ID != 1<<40 || c.Op != verbs.OpBind {
 		e.t.Fatalf("%s: bind completed as %+v", e.name, c)
