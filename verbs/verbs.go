@@ -165,7 +165,8 @@ type Window interface {
 	Next(s mem.Seg) (rkey uint32)
 	// Addr is the remote address of the first byte of s once bound.
 	Addr(s mem.Seg) uint64
-	// Free gives the window back; a bound one is invalidated first.
+	// Free gives the window back; a bound one is invalidated first. It may wait
+	// for work requests that name the window.
 	Free()
 }
 

@@ -23,10 +23,10 @@ const (
 	maxSGE     = 16
 	maxQueue   = 1 << 14
 	maxMessage = 1 << 30
-	// The connection manager's requests carry that much (IBTA annex A11 takes
-	// the rest on InfiniBand).
+	// The connection manager's requests carry that much: on InfiniBand what
+	// IBTA annex A11 leaves, on iWARP what siw counts in one byte.
 	maxPrivate      = 56
-	maxPrivateIWARP = 252
+	maxPrivateIWARP = 248
 	maxReadDepth    = 128
 )
 

@@ -147,8 +147,10 @@ func (c *conn) completed(wc []C.struct_rv_wc) error {
 		}
 		x := verbs.Completion{ID: c.recvs.complete(), Op: verbs.OpRecv, Len: int(w.len)}
 		if w.invalidated != 0 {
-			x.Invalidated, x.InvalidatedKey = true, uint32(w.invalidated_key)
-			c.unbound(x.InvalidatedKey)
+			key := uint32(w.invalidated_key)
+			if c.unbound(key) != nil || w.invalidated == C.RV_INVALIDATED {
+				x.Invalidated, x.InvalidatedKey = true, key
+			}
 		}
 		c.done.push(x)
 	}

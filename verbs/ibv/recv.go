@@ -76,11 +76,12 @@ func (c *conn) encodeRecv(wr []verbs.RecvWR) (n int, err error) {
 		}
 		d := &c.recv.wr[n]
 		*d = C.struct_rv_recv{id: C.uint64_t(recvBit | q.tail)}
-		if w.Buf.Len > 0 {
-			r, ok := c.dom.find(w.Buf)
-			if !ok {
-				return n, &verbs.UsageError{Op: verbs.OpRecv, Why: "segment is not in registered memory"}
-			}
+		r, ok := c.dom.find(w.Buf)
+		if !ok && w.Buf.Len > 0 {
+			return n, &verbs.UsageError{Op: verbs.OpRecv, Why: "segment is not in registered memory"}
+		}
+		// siw wants a segment even of a receive of nothing.
+		if ok {
 			d.sge = C.struct_rv_sge{addr: C.uint64_t(r.base + uint64(w.Buf.Off)), len: C.uint32_t(w.Buf.Len), lkey: r.lkey}
 		}
 		q.ring[q.tail%uint64(len(q.ring))] = w.ID

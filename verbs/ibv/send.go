@@ -99,12 +99,31 @@ func (r *sendRing) deliver(to *completions) {
 func (c *conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
 	c.post.mu.Lock()
 	defer c.post.mu.Unlock()
+	return c.postSend(wr, false)
+}
+
+// postSend posts wr, with all of it signaled if tell is set. post.mu is held.
+func (c *conn) postSend(wr []verbs.SendWR, tell bool) (posted int, err error) {
 	for posted < len(wr) && err == nil {
 		var n int
-		n, err = c.postBatch(wr[posted:])
+		n, err = c.postBatch(wr[posted:], tell)
 		posted += n
+		if err == verbs.ErrQueueFull && c.makeRoom() {
+			err = nil
+		}
 	}
 	return posted, err
+}
+
+// makeRoom takes completions, for a moment: requests that nobody wants a
+// completion of may be done.
+func (c *conn) makeRoom() bool {
+	c.cq.mu.Lock()
+	c.reap(false, spinTime)
+	c.cq.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sends.room() > 0
 }
 
 // PostAndReap implements verbs.QP.
@@ -122,20 +141,11 @@ func (c *conn) PostAndReap(wr []verbs.SendWR, wc []verbs.Completion) (posted, re
 }
 
 // postBatch posts what fits one crossing. post.mu is held.
-func (c *conn) postBatch(wr []verbs.SendWR) (posted int, err error) {
-	c.mu.Lock()
-	full := c.sends.room() == 0
-	c.mu.Unlock()
-	if full {
-		// Requests nobody asked completions of may be done.
-		c.cq.mu.Lock()
-		c.reap(false, 0)
-		c.cq.mu.Unlock()
-	}
+func (c *conn) postBatch(wr []verbs.SendWR, tell bool) (posted int, err error) {
 	if err := c.ended(); err != nil {
 		return 0, err
 	}
-	taken, n, err := c.encode(wr)
+	taken, n, err := c.encode(wr, tell)
 	if n == 0 {
 		return taken, err
 	}
@@ -153,7 +163,7 @@ func (c *conn) postBatch(wr []verbs.SendWR) (posted int, err error) {
 // encode checks requests and makes descriptors of as many as fit. It returns
 // how many were taken, and how many of these are to be posted. err tells why it
 // stopped before the batch was full.
-func (c *conn) encode(wr []verbs.SendWR) (taken, n int, err error) {
+func (c *conn) encode(wr []verbs.SendWR, tell bool) (taken, n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &c.sends
@@ -180,7 +190,7 @@ func (c *conn) encode(wr []verbs.SendWR) (taken, n int, err error) {
 			continue
 		}
 		r.quiet++
-		e.signaled = e.visible || r.quiet >= r.stride
+		e.signaled = e.visible || tell || r.quiet >= r.stride
 		if e.signaled {
 			r.quiet = 0
 			d.signaled = 1
@@ -250,7 +260,10 @@ func (c *conn) describe(w *verbs.SendWR, d *C.struct_rv_wr, sge []C.struct_rv_sg
 		d.op = C.RV_LOCAL_INV
 		// Of a key that is not bound any more nothing is left to be done; some
 		// adapters would end the connection.
-		e.local = !c.unbound(w.RKey)
+		win := c.unbound(w.RKey)
+		if e.local = win == nil; win != nil {
+			win.last = c.sends.tail + 1
+		}
 		return 0, ""
 	default:
 		return 0, "no such operation"
@@ -279,7 +292,7 @@ func (c *conn) describeBind(w *verbs.SendWR, d *C.struct_rv_wr, e *sendEntry, s 
 		return ""
 	}
 	r, _ := c.dom.find(s)
-	win.key, win.bound = win.next, true
+	win.key, win.bound, win.last = win.next, true, c.sends.tail+1
 	c.keys[win.key>>8] = win
 	d.op = C.RV_BIND
 	d.mw, d.mr = win.mw, r.mr

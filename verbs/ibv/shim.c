@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -390,7 +391,7 @@ struct rv_posted rv_post_send(struct ibv_qp *qp, struct rv_wr *wr, int n, struct
 			k++;
 		}
 		bad = NULL;
-		done.error = ibv_post_send(qp, list, &bad);
+		done.error = abs(ibv_post_send(qp, list, &bad)); // siw negates
 		taken = done.error ? (bad ? bad - list : 0) : k;
 		for (int i = 0; i < taken; i++)
 			if (part[i].op == RV_BIND)
@@ -411,12 +412,12 @@ struct rv_posted rv_post_recv(struct ibv_qp *qp, struct rv_recv *wr, int n)
 			list[k].wr_id = w->id;
 			list[k].next = NULL;
 			list[k].sg_list = (struct ibv_sge *)&w->sge;
-			list[k].num_sge = w->sge.len ? 1 : 0;
+			list[k].num_sge = 1;
 			if (k)
 				list[k - 1].next = &list[k];
 		}
 		bad = NULL;
-		done.error = ibv_post_recv(qp, list, &bad);
+		done.error = abs(ibv_post_recv(qp, list, &bad));
 		done.n += done.error ? (bad ? bad - list : 0) : k;
 	}
 	return done;
@@ -433,7 +434,10 @@ static int poll(struct ibv_cq *cq, struct rv_wc *out, int max)
 		out[i].status = wc[i].status;
 		out[i].len = wc[i].byte_len;
 		out[i].vendor = wc[i].vendor_err;
-		out[i].invalidated = (wc[i].wc_flags & IBV_WC_WITH_INV) != 0;
+		// rxe of Linux 6.12 sets the kernel's own bit, which means a
+		// good IP checksum here.
+		out[i].invalidated = wc[i].wc_flags & IBV_WC_WITH_INV ? RV_INVALIDATED :
+			wc[i].wc_flags & IBV_WC_IP_CSUM_OK ? RV_MAYBE : 0;
 		out[i].invalidated_key = wc[i].invalidated_rkey;
 	}
 	return n;

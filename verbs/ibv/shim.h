@@ -116,8 +116,9 @@ struct rv_wc {
 	uint64_t id;
 	int32_t status;
 	uint32_t len, invalidated_key, vendor;
-	uint8_t invalidated;
+	uint8_t invalidated; // RV_INVALIDATED, or RV_MAYBE: if the key was bound
 };
+enum { RV_INVALIDATED = 1, RV_MAYBE };
 // rv_poll takes completions. When there are none it goes on looking for
 // spin_ns, then, with arm, asks for an event and looks once more.
 int rv_poll(struct ibv_cq *cq, struct rv_wc *out, int max, int arm, int spin_ns);

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -25,6 +26,8 @@ type window struct {
 	key, next       uint32
 	reserved, bound bool
 	freed           bool
+	// last is one more than the number of the last work request that names it.
+	last uint64
 }
 
 // NewWindow implements verbs.QP.
@@ -85,18 +88,19 @@ func (w *window) Addr(s mem.Seg) uint64 {
 	return r.base + uint64(s.Off)
 }
 
-// unbound notes that a key is not valid any more, and tells if it was. mu is
-// held.
-func (c *conn) unbound(key uint32) bool {
+// unbound notes that a key is not valid any more. It returns the window that was
+// bound under it, or nil. mu is held.
+func (c *conn) unbound(key uint32) *window {
 	w := c.keys[key>>8]
 	if w == nil || w.key != key || !w.bound {
-		return false
+		return nil
 	}
 	w.bound = false
-	return true
+	return w
 }
 
-// Free implements verbs.Window.
+// Free implements verbs.Window. It waits for work requests that name the
+// window: without it they would fail, and the connection with them.
 func (w *window) Free() {
 	c := w.c
 	c.post.mu.Lock()
@@ -108,8 +112,26 @@ func (w *window) Free() {
 	if _, mine := c.windows[w]; again || !mine {
 		return // freed before, or gone with the connection
 	}
+	for told := false; w.pending() && c.ended() == nil; runtime.Gosched() {
+		if !told {
+			// A Write of nothing, to tell that the queue has come so far.
+			n, _ := c.postSend([]verbs.SendWR{{Op: verbs.OpWrite}}, true)
+			told = n == 1
+		}
+		c.makeRoom()
+	}
+	if c.ended() != nil {
+		return // settle does the rest
+	}
 	delete(c.windows, w)
 	w.dealloc()
+}
+
+// pending tells if a work request that names w may not be done.
+func (w *window) pending() bool {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	return w.last > w.c.sends.reached
 }
 
 // dealloc gives the adapter its window back, which ends all access through it.

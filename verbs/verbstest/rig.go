@@ -46,15 +46,16 @@ type rig struct {
 	ctx            context.Context
 	client, server *end
 	addr           netip.AddrPort
+	flaws          []Flaw
 }
 
-func newRig(t *testing.T, newPair NewPair) *rig {
+func newRig(t *testing.T, newPair NewPair, flaws []Flaw) *rig {
 	before := goroutines()
 	t.Cleanup(func() { checkGoroutines(t, before) })
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	c, s, addr := newPair(t)
-	return &rig{t: t, ctx: ctx, addr: addr, client: newEnd(t, "client", c), server: newEnd(t, "server", s)}
+	return &rig{t: t, ctx: ctx, addr: addr, flaws: flaws, client: newEnd(t, "client", c), server: newEnd(t, "server", s)}
 }
 
 func newEnd(t *testing.T, name string, d verbs.Device) *end {
