@@ -23,6 +23,9 @@ type Caps struct {
 	// MaxReadDepth bounds the RDMA Reads a connection may have outstanding
 	// in either direction.
 	MaxReadDepth int
+	// Pins: registered memory is locked in place, which the system limits
+	// (RLIMIT_MEMLOCK).
+	Pins bool
 	// RemoteInvalidate: windows may be named in a peer's Send with Invalidate.
 	RemoteInvalidate bool
 	// RegionKeys: the device has no windows, and a key is that of a whole

@@ -110,15 +110,12 @@ func terms(cfg *DialerConfig, private []byte) Terms {
 	return t
 }
 
-// layOutArena makes the slots and buffers. There is a receive buffer for each
-// posted receive and one more for each slot: a reply's buffer goes to the slot,
+// layOutArena makes the slots and buffers. A reply's buffer goes to the slot,
 // whose former one is posted in its place.
 func (l *link) layOutArena() error {
 	cfg := &l.d.cfg
-	const scratch = 8
 	receives := cfg.Credits + extraReceives
-	perSlot := maxHeaderLen + cfg.InlineSend + scratch
-	a, err := mem.NewArena(cfg.Credits*perSlot + (cfg.Credits+receives)*cfg.InlineRecv)
+	a, err := mem.NewArena(linkBytes(cfg.Credits, cfg.InlineSend, cfg.InlineRecv))
 	if err != nil {
 		return err
 	}
@@ -141,7 +138,7 @@ func (l *link) layOutArena() error {
 		s := &l.all[i]
 		*s = slot{
 			index: i, buf: receives + i, woke: make(chan struct{}, 1),
-			header: next(maxHeaderLen), call: next(cfg.InlineSend), scratch: next(scratch),
+			header: next(maxHeaderLen), call: next(cfg.InlineSend), scratch: next(scratchLen),
 		}
 		l.free = append(l.free, s)
 	}

@@ -30,6 +30,9 @@ const (
 // chunk of the most segments, and padding for the latter.
 const maxHeaderLen = 1024
 
+// scratchLen is that of a slot's scratch memory.
+const scratchLen = 8
+
 // copyInline is the payload size up to which copying it into an inline call
 // costs less than waiting for the Send's completion, which tells that the
 // caller's memory is not needed any more.

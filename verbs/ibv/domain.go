@@ -95,6 +95,7 @@ func (dom *domain) readCaps(port int, keys Keys) error {
 		MaxMessage:     maxMessage,
 		MaxPrivateData: maxPrivate,
 		MaxReadDepth:   min(maxReadDepth, int(c.max_read_in), int(c.max_read_out)),
+		Pins:           true,
 		RegionKeys:     keys == RegionKeys || !windows,
 	}
 	dom.caps.RemoteInvalidate = !dom.caps.RegionKeys
