@@ -176,6 +176,10 @@ func (m *mountArgs) serve() error {
 	forced := newForced(mounted.Abort)
 	defer forced.end()
 	go control.runServe(newStatus(m, s), forced.start)
+	if note := s.route.memory.note; note != "" {
+		log.Printf("note: %s", note)
+		tellParent(fmt.Sprintf("note: %s: %s", m.src.text, note))
+	}
 	tellReady()
 	log.Printf("mounted %s (%s, %s)", m.src.text, s.how, s.client.Info().Version)
 

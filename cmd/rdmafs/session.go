@@ -186,9 +186,12 @@ func (s *session) explainConnect(err error) error {
 
 // startCache makes the buffers and the cache of a mounted session.
 func (s *session) startCache(k *fs.Kernel, logf func(string, ...any)) error {
-	pool, err := bufpool.New(bufpool.Config{Limit: poolBytes, Register: s.client.Register, Unregister: s.client.Unregister})
+	pool, err := bufpool.New(bufpool.Config{Limit: s.route.memory.pool, Register: s.client.Register, Unregister: s.client.Unregister})
 	if err != nil {
 		return err
+	}
+	if err := pool.Reserve(); err != nil {
+		return errors.Join(err, pool.Close())
 	}
 	info := s.client.Info()
 	c, err := cache.New(s.client, pool, cache.Config{

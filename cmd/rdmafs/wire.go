@@ -52,6 +52,7 @@ type route struct {
 	how    string // "tcp", "rdma/iwarp"
 	dialer transport.Dialer
 	device verbs.Device // nil for TCP
+	memory memory
 }
 
 func (r *route) close() {
@@ -68,7 +69,7 @@ func routes(o *options, addr netip.AddrPort, machine string, logf func(string, .
 		if err != nil {
 			return nil, err
 		}
-		return []*route{{how: "tcp", dialer: d}}, nil
+		return []*route{{how: "tcp", dialer: d, memory: plentyOfMemory}}, nil
 	}
 	var found []*route
 	var errs []error
@@ -81,9 +82,17 @@ func routes(o *options, addr netip.AddrPort, machine string, logf func(string, .
 			errs = append(errs, fmt.Errorf("rdma=%s: %w", p.name, err))
 			continue
 		}
+		room := plentyOfMemory
+		if dev.Caps().Pins {
+			if room, err = planMemory(lockLimit(), o); err != nil {
+				errs = append(errs, fmt.Errorf("rdma=%s: %w", p.name, errors.Join(err, dev.Close())))
+				continue
+			}
+		}
 		found = append(found, &route{
 			how:    "rdma/" + p.name,
 			device: dev,
+			memory: room,
 			dialer: rpcrdma.NewDialer(rpcrdma.DialerConfig{
 				Device:      dev,
 				Addr:        addr,
@@ -91,6 +100,8 @@ func routes(o *options, addr netip.AddrPort, machine string, logf func(string, .
 				InlineSend:  o.inline,
 				InlineRecv:  o.inline,
 				NoDDP:       o.noDDP,
+				Credits:     room.credits,
+				LongBytes:   room.long,
 				Logf:        logf,
 			}),
 		})

@@ -19,6 +19,9 @@ type link struct {
 	long    *longPool
 	terms   Terms
 	maxSGE  int
+	// regionKeys is Caps.RegionKeys; names then tells keys and addresses.
+	regionKeys bool
+	names      verbs.Window
 
 	// arena holds the slots' buffers and the receive buffers.
 	arena  *mem.Arena
@@ -64,7 +67,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	caps := d.cfg.Device.Caps()
 	l := &link{
 		d: d, long: long, credits: newCredits(d.cfg.Credits), maxSGE: caps.MaxSGE,
-		done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
+		regionKeys: caps.RegionKeys, done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
 	}
 	if err := l.layOutArena(); err != nil {
 		return nil, err
@@ -84,6 +87,11 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.freeArena())
 	}
+	if l.regionKeys {
+		if l.names, err = conn.NewWindow(); err != nil {
+			return nil, errors.Join(err, conn.Close(), l.freeArena())
+		}
+	}
 	l.conn = conn
 	l.terms = terms(&d.cfg, conn.PrivateData())
 	d.stats.credits.Add(1)
@@ -102,15 +110,12 @@ func terms(cfg *DialerConfig, private []byte) Terms {
 	return t
 }
 
-// layOutArena makes the slots and buffers. There is a receive buffer for each
-// posted receive and one more for each slot: a reply's buffer goes to the slot,
+// layOutArena makes the slots and buffers. A reply's buffer goes to the slot,
 // whose former one is posted in its place.
 func (l *link) layOutArena() error {
 	cfg := &l.d.cfg
-	const scratch = 8
 	receives := cfg.Credits + extraReceives
-	perSlot := maxHeaderLen + cfg.InlineSend + scratch
-	a, err := mem.NewArena(cfg.Credits*perSlot + (cfg.Credits+receives)*cfg.InlineRecv)
+	a, err := mem.NewArena(linkBytes(cfg.Credits, cfg.InlineSend, cfg.InlineRecv))
 	if err != nil {
 		return err
 	}
@@ -133,7 +138,7 @@ func (l *link) layOutArena() error {
 		s := &l.all[i]
 		*s = slot{
 			index: i, buf: receives + i, woke: make(chan struct{}, 1),
-			header: next(maxHeaderLen), call: next(cfg.InlineSend), scratch: next(scratch),
+			header: next(maxHeaderLen), call: next(cfg.InlineSend), scratch: next(scratchLen),
 		}
 		l.free = append(l.free, s)
 	}

@@ -30,6 +30,9 @@ const (
 // chunk of the most segments, and padding for the latter.
 const maxHeaderLen = 1024
 
+// scratchLen is that of a slot's scratch memory.
+const scratchLen = 8
+
 // copyInline is the payload size up to which copying it into an inline call
 // costs less than waiting for the Send's completion, which tells that the
 // caller's memory is not needed any more.
@@ -66,6 +69,8 @@ type slot struct {
 	wrs    []verbs.SendWR
 	binds  []key
 	placed []int
+	// exposed: with region keys, the peer was told where to write or read.
+	exposed bool
 	// lease is the long buffer of this call, if any; longCall and longReply
 	// are its parts.
 	lease, longCall, longReply mem.Seg
