@@ -12,6 +12,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
 	"github.com/rdmafs/rdmafs/transport/tcp"
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/ibv"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
 )
 
@@ -43,9 +44,11 @@ func providerNames() []string {
 	return names
 }
 
-// deviceWindows asks an RDMA device for its memory windows; nil when no provider
-// of this build can.
-var deviceWindows doctor.AskWindows
+// deviceWindows asks an RDMA device for its memory windows.
+func deviceWindows(device string) (doctor.Windows, error) {
+	w, err := ibv.InspectWindows(device)
+	return doctor.Windows(w), err
+}
 
 // route is one way to a server, not yet connected.
 type route struct {

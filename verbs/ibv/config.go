@@ -33,6 +33,13 @@ const (
 	RegionKeys
 )
 
+// Windows are the kinds of memory window that a device says it has.
+type Windows struct {
+	Type1, Type2A, Type2B bool
+	// Usable: a window of type 2 could be made.
+	Usable bool
+}
+
 // ErrNotBuilt says that this program was built without cgo and so cannot
 // load rdma-core's libraries.
 var ErrNotBuilt = errors.New("this program was built without cgo, which it needs to use RDMA adapters (build with CGO_ENABLED=1)")

@@ -20,6 +20,7 @@
 // What the headers do not inline is called through these.
 #define VERBS(X) \
 	X(ibv_get_device_list) X(ibv_free_device_list) X(ibv_get_device_name) X(ibv_query_device) X(ibv_query_port) \
+	X(ibv_open_device) X(ibv_close_device) \
 	X(ibv_get_async_event) X(ibv_ack_async_event) X(ibv_event_type_str) \
 	X(ibv_alloc_pd) X(ibv_dealloc_pd) X(ibv_reg_mr) X(ibv_dereg_mr) \
 	X(ibv_create_comp_channel) X(ibv_destroy_comp_channel) X(ibv_create_cq) X(ibv_destroy_cq) \
@@ -86,6 +87,48 @@ static int has_windows(struct ibv_pd *pd, unsigned caps)
 		return 0;
 	rv_dealloc_mw(w.mw);
 	return 1;
+}
+
+static int inspect(struct ibv_context *ctx, struct rv_windows *out)
+{
+	struct ibv_device_attr a;
+	struct ibv_pd *pd;
+	int r = p_ibv_query_device(ctx, &a);
+	if (r)
+		return -r;
+	memset(out, 0, sizeof *out);
+	out->type1 = !!(a.device_cap_flags & IBV_DEVICE_MEM_WINDOW);
+	out->type2a = !!(a.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2A);
+	out->type2b = !!(a.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+	if (!(pd = p_ibv_alloc_pd(ctx)))
+		return -errno;
+	out->usable = has_windows(pd, a.device_cap_flags);
+	p_ibv_dealloc_pd(pd);
+	return 0;
+}
+
+int rv_windows(const char *name, struct rv_windows *out)
+{
+	struct ibv_context *ctx;
+	int i, n, r = -ENODEV;
+	struct ibv_device **list = p_ibv_get_device_list(&n);
+	if (!list)
+		return errno ? -errno : -ENOSYS;
+	for (i = 0; i < n; i++) {
+		if (strcmp(p_ibv_get_device_name(list[i]), name))
+			continue;
+		errno = 0;
+		ctx = p_ibv_open_device(list[i]);
+		if (!ctx) {
+			r = errno ? -errno : -EIO;
+			break;
+		}
+		r = inspect(ctx, out);
+		p_ibv_close_device(ctx);
+		break;
+	}
+	p_ibv_free_device_list(list);
+	return r;
 }
 
 int rv_adapter(struct ibv_context *ctx, struct ibv_pd *pd, int port, struct rv_adapter *out)

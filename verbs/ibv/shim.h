@@ -23,6 +23,10 @@ int rv_load(char *why, int size);
 // rv_devices counts the devices that the libraries can drive.
 int rv_devices(void);
 
+// rv_windows asks a device, by name, for its memory windows.
+struct rv_windows { int32_t type1, type2a, type2b, usable; };
+int rv_windows(const char *name, struct rv_windows *out);
+
 struct rv_adapter {
 	char name[RV_NAME];
 	int32_t max_sge, max_wr, max_cqe, max_read_in, max_read_out;

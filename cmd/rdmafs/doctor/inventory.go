@@ -14,6 +14,8 @@ type Windows struct {
 	Type1  bool `json:"type_1"`
 	Type2A bool `json:"type_2a"`
 	Type2B bool `json:"type_2b"`
+	// Usable: one of type 2 could be made.
+	Usable bool `json:"usable"`
 }
 
 func (w Windows) String() string {
@@ -27,15 +29,15 @@ func (w Windows) String() string {
 		}
 	}
 	switch {
-	case len(kinds) == 0:
-		return "none: keys last as long as the mount (reg=region)"
-	case w.Type2A || w.Type2B:
+	case w.Usable:
 		return "type " + strings.Join(kinds, ", ") + ": a key for each call, which the server may invalidate"
+	case len(kinds) > 0:
+		return "type " + strings.Join(kinds, ", ") + ", which cannot be used: keys last as long as the connection"
 	}
-	return "type " + strings.Join(kinds, ", ")
+	return "none: keys last as long as the connection"
 }
 
-// AskWindows asks a device by name, which takes a provider that can open it.
+// AskWindows asks a device by name.
 type AskWindows func(device string) (Windows, error)
 
 // Inventory is the RDMA devices of this machine.
@@ -54,22 +56,16 @@ type Listed struct {
 	Unknown string   `json:"windows_unknown,omitempty"`
 }
 
-// TakeInventory reads a tree. ask is nil where no provider can tell of windows.
+// TakeInventory reads a tree, and asks each device for its windows.
 func TakeInventory(t *rdmadev.Tree, ask AskWindows) *Inventory {
 	devices := t.Devices()
 	inv := &Inventory{Devices: []Listed{}, Modules: t.Modules(), Absence: t.Absence(devices)}
 	for _, d := range devices {
 		l := Listed{Device: d}
-		switch {
-		case ask == nil:
-			l.Unknown = "this build has no provider for RDMA devices"
-		default:
-			w, err := ask(d.Name)
-			if err != nil {
-				l.Unknown = err.Error()
-			} else {
-				l.Windows = &w
-			}
+		if w, err := ask(d.Name); err != nil {
+			l.Unknown = err.Error()
+		} else {
+			l.Windows = &w
 		}
 		inv.Devices = append(inv.Devices, l)
 	}

@@ -79,7 +79,7 @@ func TestWriteInventory(t *testing.T) {
 	inv := TakeInventory(tree, func(device string) (Windows, error) {
 		switch device {
 		case "rxe0":
-			return Windows{Type1: true, Type2B: true}, nil
+			return Windows{Type1: true, Type2B: true, Usable: true}, nil
 		case "siw0":
 			return Windows{}, nil
 		}
