@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/rdmafs/rdmafs/cmd/rdmafs/doctor"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
@@ -116,7 +115,7 @@ func (m *mountArgs) examined(words string) *doctor.Case {
 		Patience:  m.connectTimeout(),
 		Fuse:      func() error { return checkFuse(m.opts) },
 		Devices:   rdmadev.System(),
-		Limits:    lockLimits(),
+		Memory:    m.lockedMemory(),
 		Libraries: doctor.FindLibrary,
 		Providers: m.providers(),
 		RDMA:      m.opts.proto == "rdma",
@@ -149,6 +148,9 @@ func explain(err error) (what, remedy string) {
 		bare := *me
 		bare.Hint = ""
 		return bare.Error(), me.Hint
+	}
+	if what, remedy, ok := explainProvider(err); ok {
+		return what, remedy
 	}
 	return oneLine(err), ""
 }
@@ -280,14 +282,9 @@ func (m *mountArgs) trial(ctx context.Context, logf func(string, ...any)) (how s
 	return how, l.session.close(context.Background(), logf)
 }
 
-// lockLimits are those on memory that devices may use.
-func lockLimits() doctor.Limits {
-	l := doctor.Limits{Want: poolBytes}
-	var r unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r); err != nil {
-		return l
-	}
-	l.Soft, l.Hard = r.Cur, r.Max
-	l.Unlimited = r.Cur == unix.RLIM_INFINITY || capable(unix.CAP_IPC_LOCK)
-	return l
+// lockedMemory is what a mount makes of the limit on locked memory.
+func (m *mountArgs) lockedMemory() doctor.Memory {
+	limit := lockLimit()
+	room, err := planMemory(limit, &m.opts)
+	return doctor.Memory{Limit: limit, Note: room.note, Err: err}
 }

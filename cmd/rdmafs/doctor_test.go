@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/verbs/ibv"
 )
 
 func TestParseServer(t *testing.T) {
@@ -69,6 +70,7 @@ func TestExplain(t *testing.T) {
 	}{
 		{&connectError{"cannot connect", syscall.ECONNREFUSED, "start it"}, "cannot connect: connection refused", "start it"},
 		{fmt.Errorf("tried: %w", &nfs3.MountError{Host: "h", Export: "/e", Why: "no", Hint: "yes"}), "h:/e: no", "yes"},
+		{fmt.Errorf("rdma=ibv: %w", &ibv.UnavailableError{Missing: "no device", Remedy: "buy one"}), "no device", "buy one"},
 		{errors.New("two\nlines"), "two; lines", ""},
 	} {
 		if what, remedy := explain(c.err); what != c.what || remedy != c.remedy {

@@ -50,6 +50,16 @@ func deviceWindows(device string) (doctor.Windows, error) {
 	return doctor.Windows(w), err
 }
 
+// explainProvider takes an error apart with which a provider says what this
+// machine lacks.
+func explainProvider(err error) (what, remedy string, ok bool) {
+	var u *ibv.UnavailableError
+	if !errors.As(err, &u) {
+		return "", "", false
+	}
+	return u.Missing, u.Remedy, true
+}
+
 // route is one way to a server, not yet connected.
 type route struct {
 	how    string // "tcp", "rdma/iwarp"

@@ -21,10 +21,10 @@ type Case struct {
 
 	// Fuse checks what mount checks before it starts.
 	Fuse func() error
-	// Devices is where the kernel's RDMA devices are, Limits what this
-	// process may lock.
+	// Devices is where the kernel's RDMA devices are, Memory what this process
+	// may lock for them.
 	Devices *rdmadev.Tree
-	Limits  Limits
+	Memory  Memory
 	// Libraries finds a shared library, "" when it is not installed.
 	Libraries func(name string) string
 
@@ -46,13 +46,17 @@ type Case struct {
 	Explain func(err error) (what, remedy string)
 }
 
-// Limits are those on memory that devices may use.
-type Limits struct {
-	Unlimited  bool // by limit or by capability
-	Soft, Hard uint64
-	// Want is what a mount registers at most, in bytes.
-	Want uint64
+// Memory is what a mount makes of the limit on locked memory.
+type Memory struct {
+	// Limit is in bytes, NoLimit if there is none.
+	Limit uint64
+	// Note is what the limit costs the mount, Err why it is too low.
+	Note string
+	Err  error
 }
+
+// NoLimit stands for no limit.
+const NoLimit = 1<<64 - 1
 
 // Provider is a provider of RDMA that this build has.
 type Provider struct {

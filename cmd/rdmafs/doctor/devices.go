@@ -71,7 +71,7 @@ func (e *examination) devices() Section {
 	for i := range devices {
 		s.add(device(&devices[i], grave)...)
 	}
-	s.add(e.memlock())
+	s.add(e.memlock(grave))
 	return s
 }
 
@@ -137,18 +137,18 @@ func device(d *rdmadev.Device, grave Status) []Step {
 	return steps
 }
 
-// memlock judges how much memory devices may pin. A mount makes do with less,
-// so that it is never grave.
-func (e *examination) memlock() Step {
+// memlock judges how much memory devices may pin.
+func (e *examination) memlock(grave Status) Step {
 	const name = "locked memory"
-	l := e.Limits
-	mib := func(n uint64) string { return fmt.Sprintf("%d MiB", n>>20) }
+	m := e.Memory
 	switch {
-	case l.Unlimited:
+	case m.Err != nil:
+		what, remedy := e.Explain(m.Err)
+		return bad(grave, name, what, remedy)
+	case m.Note != "":
+		return warning(name, m.Note, "")
+	case m.Limit == NoLimit:
 		return ok(name, "no limit")
-	case l.Soft >= l.Want:
-		return ok(name, fmt.Sprintf("RLIMIT_MEMLOCK is %s, a mount pins up to %s", mib(l.Soft), mib(l.Want)))
 	}
-	return warning(name, fmt.Sprintf("RLIMIT_MEMLOCK is %s, a mount would like %s: it uses smaller buffers", mib(l.Soft), mib(l.Want)),
-		"raise it: ulimit -l, memlock in /etc/security/limits.conf, LimitMEMLOCK= of systemd, --ulimit memlock= of a container")
+	return ok(name, fmt.Sprintf("RLIMIT_MEMLOCK is %d MiB, which is enough", m.Limit>>20))
 }

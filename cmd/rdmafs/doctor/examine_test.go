@@ -33,7 +33,7 @@ func TestEverythingThere(t *testing.T) {
 		"RDMA devices|rxe0 access|ok",
 		"RDMA devices|siw0 port 1|ok",
 		"RDMA devices|siw0 access|ok",
-		"RDMA devices|locked memory|warning",
+		"RDMA devices|locked memory|ok",
 		"The way to server|name|ok",
 		"The way to server|route|ok",
 		"The way to server|device on route|ok",
@@ -98,9 +98,12 @@ func TestFindings(t *testing.T) {
 			"RDMA devices|mlx5_0 port 1|warning", "the link is Disabled", "ip link", true, 1},
 		{"no node", []map[string]string{rdmadevtest.MLX5, rdmadevtest.RXE}, func(r *rig) {},
 			"RDMA devices|mlx5_0 access|warning", "uverbs2: no such file", "--device=", true, 1},
-		{"no limit", all, func(r *rig) { r.Limits.Unlimited = true }, "RDMA devices|locked memory|ok", "no limit", "", true, 1},
-		{"high limit", all, func(r *rig) { r.Limits.Soft = 1 << 30 }, "RDMA devices|locked memory|ok", "1024 MiB", "", true, 1},
-		{"low limit", all, func(r *rig) {}, "RDMA devices|locked memory|warning", "8 MiB", "ulimit -l", true, 1},
+		{"no limit", all, func(r *rig) {}, "RDMA devices|locked memory|ok", "no limit", "", true, 1},
+		{"high limit", all, func(r *rig) { r.Memory.Limit = 1 << 30 }, "RDMA devices|locked memory|ok", "1024 MiB", "", true, 1},
+		{"low limit", all, func(r *rig) { r.Memory = Memory{Limit: 8 << 20, Note: "5 MiB of buffers"} },
+			"RDMA devices|locked memory|warning", "5 MiB", "", true, 1},
+		{"limit too low", all, func(r *rig) { onlyHard(r); r.Memory.Err = errors.New("4 MiB is too low; ulimit -l") },
+			"RDMA devices|locked memory|failure", "4 MiB", "ulimit -l", false, 0},
 		{"no provider opens", all, func(r *rig) {
 			onlyHard(r)
 			r.Providers[0].Missing = func() error { return errors.New("no library; install it") }

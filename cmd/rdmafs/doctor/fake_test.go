@@ -109,7 +109,7 @@ func newRig(t *testing.T, trees ...map[string]string) *rig {
 		Target: "server:/export", Host: "server", Export: "/export", Words: "soft", Patience: time.Minute,
 		Fuse:      func() error { return nil },
 		Devices:   &rdmadev.Tree{Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev"), Map: rdmadevtest.Map{}},
-		Limits:    Limits{Soft: 8 << 20, Want: 128 << 20},
+		Memory:    Memory{Limit: NoLimit},
 		Libraries: func(name string) string { return "/lib/" + name },
 		Providers: []Provider{{Name: "hard", Devices: true, Chosen: true, Needs: "a device", Missing: nothing}, {Name: "soft", Chosen: true, Needs: "air", Missing: nothing}},
 		RDMA:      true,
