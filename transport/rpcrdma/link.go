@@ -94,7 +94,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 // terms are the inline thresholds that follow from both sides' sizes (RFC 8797
 // section 4): 1024 when the peer told none.
 func terms(cfg *DialerConfig, private []byte) Terms {
-	t := Terms{SendInline: DefaultInline, RecvInline: DefaultInline, NoDDP: cfg.NoDDP}
+	t := Terms{Version: Version1, SendInline: DefaultInline, RecvInline: DefaultInline, NoDDP: cfg.NoDDP}
 	if peer, ok := ParsePrivateData(private); ok {
 		t.SendInline = min(cfg.InlineSend, peer.RecvSize)
 		t.RecvInline = min(cfg.InlineRecv, peer.SendSize)

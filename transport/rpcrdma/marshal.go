@@ -27,7 +27,7 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 	}
 	s.wrs, s.local = s.wrs[:0], s.local[:0]
 	s.request = Header{
-		XID: xid, Version: Version1, Credits: uint32(l.credits.requested), Proc: Msg,
+		XID: xid, Version: l.terms.Version, Credits: uint32(l.credits.requested), Proc: Msg,
 		Lists: Lists{Read: s.request.Lists.Read[:0], store: s.request.Lists.store[:0]},
 	}
 	if err := l.provideForReply(s); err != nil {

@@ -54,6 +54,8 @@ type Shape struct {
 
 // Terms is what of a connection decides how calls and replies travel.
 type Terms struct {
+	// Version is the version of the protocol in which both are sent.
+	Version uint32
 	// SendInline and RecvInline are the inline thresholds of calls and replies
 	// (RFC 8166 section 3.3.2), 1024 at least.
 	SendInline, RecvInline int
@@ -61,6 +63,9 @@ type Terms struct {
 	// as integrity and privacy of RPCSEC_GSS must (RFC 8166 section 8.2.2.3).
 	NoDDP bool
 }
+
+// emptyHeader is the length of a header in which all lists are empty.
+func (t *Terms) emptyHeader() int { return codecOf(t.Version).emptyLen() }
 
 // Plan says how one call and its reply travel.
 type Plan struct {
@@ -97,7 +102,7 @@ type Plan struct {
 // do; so that they do not overrun a payload whose length is no multiple of
 // four, its chunk ends with a segment of scratch memory for the padding.
 func MakePlan(s *Shape, t Terms) Plan {
-	p := Plan{Reduced: -1, Written: -1, HeaderLen: EmptyHeaderLen}
+	p := Plan{Reduced: -1, Written: -1, HeaderLen: t.emptyHeader()}
 	p.HeaderLen += p.planReply(s, t)
 	p.HeaderLen += p.planCall(s, t)
 	return p
@@ -115,7 +120,7 @@ func (p *Plan) planReply(s *Shape, t Terms) int {
 			only = i
 		}
 	}
-	if EmptyHeaderLen+whole <= t.RecvInline {
+	if t.emptyHeader()+whole <= t.RecvInline {
 		p.Reply = ReplyInline
 		return 0
 	}
@@ -125,7 +130,7 @@ func (p *Plan) planReply(s *Shape, t Terms) int {
 		if pad > 0 {
 			n = writeListLen(s.Recv[only].Segs + 1)
 		}
-		if EmptyHeaderLen+n+s.ReplyHead <= t.RecvInline {
+		if t.emptyHeader()+n+s.ReplyHead <= t.RecvInline {
 			p.Reply, p.Written, p.PadSegment = ReplyWriteList, only, pad
 			return n
 		}
@@ -186,8 +191,8 @@ func (s *Shape) pieces() int {
 	return n
 }
 
-// What lists add to the 28 bytes of a header in which all are empty (RFC 8166
-// section 4.7 shows them): for each entry or chunk of a list the word that
+// What lists add to a header in which all are empty (RFC 8166 section 4.7 shows
+// them): for each entry or chunk of a list the word that
 // announces it; for each array the word that counts it.
 func readListLen(segs int) int  { return segs * (4 + 4 + segmentLen) }
 func writeListLen(segs int) int { return 4 + 4 + segs*segmentLen }

@@ -101,7 +101,7 @@ func TestPlanTable(t *testing.T) {
 		{"copy from file to file", 4096, false, Shape{Head: 200, ReplyHead: 100,
 			Send: []Item{{Off: 200, Len: 8192, Segs: 1}}, Recv: []Item{{Len: 8192, Segs: 1}}}, rd, wr, 28 + 24 + 24},
 	} {
-		p := MakePlan(&c.s, Terms{SendInline: c.inline, RecvInline: c.inline, NoDDP: c.noDDP})
+		p := MakePlan(&c.s, Terms{Version: Version1, SendInline: c.inline, RecvInline: c.inline, NoDDP: c.noDDP})
 		if p.Call != c.call || p.Reply != c.reply || p.HeaderLen != c.header {
 			t.Errorf("%s: got call %d reply %d header %d, want %d %d %d",
 				c.name, p.Call, p.Reply, p.HeaderLen, c.call, c.reply, c.header)
@@ -110,7 +110,7 @@ func TestPlanTable(t *testing.T) {
 }
 
 func TestPlanChoosesItems(t *testing.T) {
-	terms := Terms{SendInline: 1024, RecvInline: 1024}
+	terms := Terms{Version: Version1, SendInline: 1024, RecvInline: 1024}
 	s := Shape{Head: 200, ReplyHead: 100,
 		Send: []Item{{Off: 100, Len: 601, Segs: 1}, {Off: 200, Len: 600, Segs: 1}},
 		Recv: []Item{{}, {Len: 5001, Segs: 1}}}
@@ -129,7 +129,7 @@ func TestPlanChoosesItems(t *testing.T) {
 // nothing within it is sent otherwise.
 func TestPlanAtThresholds(t *testing.T) {
 	for _, inline := range []int{1024, 4096, 65536} {
-		terms := Terms{SendInline: inline, RecvInline: inline}
+		terms := Terms{Version: Version1, SendInline: inline, RecvInline: inline}
 		for d := -80; d <= 80; d++ {
 			n := inline + d
 			for name, s := range map[string]Shape{
@@ -208,7 +208,7 @@ func FuzzPlan(f *testing.F) {
 		if recv > 0 {
 			s.Recv = []Item{{Len: int(recv), Segs: int(recvSegs) + 1}}
 		}
-		terms := Terms{SendInline: max(int(inline), MinInline), RecvInline: max(int(inline), MinInline), NoDDP: noDDP}
+		terms := Terms{Version: Version1, SendInline: max(int(inline), MinInline), RecvInline: max(int(inline), MinInline), NoDDP: noDDP}
 		checkPlan(t, fmt.Sprintf("%+v at %+v", s, terms), &s, terms)
 	})
 }

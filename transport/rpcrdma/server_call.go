@@ -131,7 +131,7 @@ func (k *serverCall) giveUp(ctx context.Context, err error) {
 		return
 	}
 	k.c.s.cfg.Log.Debug("call refused", "client", k.c.peer, "xid", k.hdr.XID, "err", err)
-	k.sendError(ctx, k.hdr.XID, Version1, ErrChunk)
+	k.sendError(ctx, k.hdr.XID, k.hdr.Version, ErrChunk)
 }
 
 // abandon leaves the call to the end of the connection, and brings that about
@@ -158,7 +158,7 @@ func (k *serverCall) admit(ctx context.Context, inline []byte) error {
 	if k.plan, pull, err = planPull(k.plan[:0], &k.hdr, len(inline), limit); err != nil {
 		return err
 	}
-	if n := replyHeaderLen(l); n > k.msg.Len {
+	if n := replyHeaderLen(&k.hdr); n > k.msg.Len {
 		return chunkError("chunk lists whose return takes %d bytes of %d", n, k.msg.Len)
 	}
 	if pull > 0 && cap(k.c.reads) == 0 {
@@ -238,7 +238,7 @@ func (h *callHandler) Serve(ctx context.Context, q *transport.Request) transport
 
 // serve runs the handler and sends the reply.
 func (k *serverCall) serve(ctx context.Context) {
-	room := replyHeaderLen(&k.hdr.Lists)
+	room := replyHeaderLen(&k.hdr)
 	k.added, k.used = 0, 0
 	k.reply.Reset(k.msg.Slice(room, k.msg.Len-room).Bytes(), k.payloads[:])
 	q := &k.req

@@ -39,9 +39,7 @@ func TestServerOddMessages(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	c := dialRaw(t, s.addr, peerSizes(4096))
 
-	h := msgHeader(1, Lists{})
-	h.Version = 2
-	c.call(h, rpcCall(1, procNull))
+	c.send(xdrWords(1, 2, 16, 0, 0, 0, 0), rpcCall(1, procNull))
 	got, _ := c.wait(verbs.OpRecv)
 	b := c.recvs[got.ID].Bytes()[:got.Len]
 	if want := xdrWords(1, 2, 16, 4, 1, 1, 1); !bytes.Equal(b, want) {

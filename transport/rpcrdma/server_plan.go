@@ -140,10 +140,10 @@ func (c Chunk) fill(n int) {
 	}
 }
 
-// replyHeaderLen is the length of the header of a reply to a call that
-// offered l.
-func replyHeaderLen(l *Lists) int {
-	n := EmptyHeaderLen
+// replyHeaderLen is the length of the header of a reply to a call that had the
+// header h.
+func replyHeaderLen(h *Header) int {
+	l, n := &h.Lists, codecOf(h.Version).emptyLen()
 	for _, c := range l.Write {
 		n += 8 + 16*len(c)
 	}

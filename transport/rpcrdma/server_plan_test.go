@@ -141,7 +141,7 @@ func TestPlanReply(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			p := planReply(nil, &tc.lists, tc.marks, replyHeaderLen(&tc.lists), tc.head, 1024)
+			p := planReply(nil, &tc.lists, tc.marks, replyHeaderLen(&Header{Version: Version1, Lists: tc.lists}), tc.head, 1024)
 			if p.Kind != tc.kind || p.Stream != tc.rest || !slices.Equal(p.Into, tc.into) {
 				t.Errorf("got %+v, want kind %d into %v stream %d", p, tc.kind, tc.into, tc.rest)
 			}
@@ -158,7 +158,7 @@ func TestReplyHeaderLen(t *testing.T) {
 		var w xdr.Writer
 		h := Header{Version: Version1, Lists: l}
 		h.Append(&w)
-		if got := replyHeaderLen(&l); got != len(w.Bytes()) {
+		if got := replyHeaderLen(&h); got != len(w.Bytes()) {
 			t.Errorf("%+v: got %d, want %d", l, got, len(w.Bytes()))
 		}
 	}

@@ -19,7 +19,7 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	if plan.Kind == replyRefused {
 		k.c.s.cfg.Log.Warn("a reply exceeds what its client provided for", "client", k.c.peer,
 			"xid", k.hdr.XID, "bytes", k.reply.Len())
-		k.sendError(ctx, k.hdr.XID, Version1, ErrChunk)
+		k.sendError(ctx, k.hdr.XID, k.hdr.Version, ErrChunk)
 		return
 	}
 	headSeg, err := k.settle(head, room)
@@ -40,7 +40,7 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 		}
 		w.fill(n)
 	}
-	reply := Header{XID: k.hdr.XID, Version: Version1, Proc: Msg, Lists: Lists{Write: l.Write, Reply: l.Reply}}
+	reply := Header{XID: k.hdr.XID, Version: k.hdr.Version, Proc: Msg, Lists: Lists{Write: l.Write, Reply: l.Reply}}
 	body := k.msg.Slice(0, room)
 	var msg mem.Vec
 	if plan.Kind == replyLong {
