@@ -84,15 +84,17 @@ func (s *slot) readWriteList(c *transport.Call) error {
 	if len(got) != len(offered) {
 		return badReply("%d write chunks, %d were offered", len(got), len(offered))
 	}
-	n, err := returned(got[0], offered[0])
-	if err != nil {
-		return err
-	}
 	for range c.Recv {
 		s.placed = append(s.placed, xdr.Inline)
 	}
-	if n > 0 {
-		s.placed[s.plan.Written] = n
+	for i := range got {
+		n, err := returned(got[i], offered[i])
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			s.placed[i] = n
+		}
 	}
 	return nil
 }
