@@ -22,6 +22,7 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 		return err
 	}
 	s.plan = MakePlan(&s.shape, l.terms)
+	l.encodePadded(s, xid, c)
 	if err := l.leaseLong(ctx, s); err != nil {
 		return err
 	}
@@ -29,6 +30,10 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 	s.request = Header{
 		XID: xid, Version: l.terms.Version, Credits: uint32(l.credits.requested), Proc: Msg,
 		Lists: Lists{Read: s.request.Lists.Read[:0], store: s.request.Lists.store[:0]},
+	}
+	if s.plan.Padded {
+		s.request.Proc = MsgP
+		s.request.Align, s.request.Threshold = uint32(l.d.cfg.Padding.Align), uint32(l.d.cfg.Padding.Threshold)
 	}
 	if err := l.provideForReply(s); err != nil {
 		return err

@@ -93,6 +93,8 @@ type Plan struct {
 	// An empty one has a chunk of no segments; where a length is no multiple of
 	// four, the chunk ends with a segment for the padding.
 	Written int
+	// Padded is set when an inline call is sent as RDMA_MSGP.
+	Padded bool
 	// HeaderLen is the exact length of the call's transport header.
 	HeaderLen int
 	// CallLen is the length of the whole call with payloads and padding.

@@ -45,13 +45,13 @@ type Reader struct {
 // Padding says how counted opaque data was aligned in a message (RFC 5666
 // section 3.9): in front of data of Threshold bytes or more stand as many bytes
 // as bring it to a multiple of Align, counted from Base bytes before the stream.
-// The zero Padding is none.
+// No data needs none. The zero Padding is none.
 type Padding struct{ Base, Align, Threshold int }
 
 // before is the number of bytes in front of n bytes of data that would else
 // stand at offset off of the stream.
 func (p Padding) before(off, n int) int {
-	if p.Align <= 1 || n < p.Threshold {
+	if p.Align <= 1 || n == 0 || n < p.Threshold {
 		return 0
 	}
 	if over := (p.Base + off) % p.Align; over > 0 {
