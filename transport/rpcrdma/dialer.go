@@ -51,6 +51,9 @@ type DialerConfig struct {
 	NoDDP bool
 	// Padding says when calls are sent as RDMA_MSGP, until a server refuses one.
 	Padding Padding
+	// ReadReplies takes replies by read chunks and offers no other ones, for
+	// servers of RFC 5666 that work so.
+	ReadReplies bool
 	// MaxPayload bounds the payload bytes of one call each way (1 MiB).
 	MaxPayload int
 	// LongBytes bounds the memory for reply chunks and for calls that must be
@@ -218,7 +221,7 @@ type counters struct {
 	badXIDs, badReplies                     atomic.Uint64
 	sent, received                          atomic.Uint64
 	inlineCalls, readChunks, positionZero   atomic.Uint64
-	paddedCalls                             atomic.Uint64
+	paddedCalls, readReplies                atomic.Uint64
 	writeChunks, replyChunks, longReplies   atomic.Uint64
 	remoteInvalidations, localInvalidations atomic.Uint64
 	creditWaits                             atomic.Uint64
@@ -233,7 +236,7 @@ func (c *counters) snapshot() transport.Stats {
 		BadXIDs: c.badXIDs.Load(), BadReplies: c.badReplies.Load(),
 		BytesSent: c.sent.Load(), BytesReceived: c.received.Load(),
 		InlineCalls: c.inlineCalls.Load(), ReadChunks: c.readChunks.Load(), PositionZero: c.positionZero.Load(),
-		PaddedCalls: c.paddedCalls.Load(),
+		PaddedCalls: c.paddedCalls.Load(), ReadReplies: c.readReplies.Load(),
 		WriteChunks: c.writeChunks.Load(), ReplyChunks: c.replyChunks.Load(), LongReplies: c.longReplies.Load(),
 		RemoteInvalidations: c.remoteInvalidations.Load(), LocalInvalidations: c.localInvalidations.Load(),
 		Credits: uint64(max(c.credits.Load(), 0)), CreditWaits: c.creditWaits.Load(),

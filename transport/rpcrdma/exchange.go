@@ -51,7 +51,22 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 		l.detach(s)
 		return l.failure(transport.Unknown, ended(ctx))
 	}
-	err := l.decode(s, xid, c)
+	var err error
+	if l.byReadChunks(s) {
+		err = l.pull(ctx, s)
+		l.sendDone(s)
+	}
+	switch bad := (*badReplyError)(nil); {
+	case err == nil:
+		err = l.decode(s, xid, c)
+	case errors.As(err, &bad):
+		l.mu.Lock()
+		l.badMessage()
+		l.mu.Unlock()
+		err = &transport.Error{Fate: transport.Answered, Err: err}
+	default:
+		err = l.failure(transport.Unknown, err)
+	}
 	again := l.paddingRefused(s, err)
 	l.releaseLong(s)
 	l.finish(s)
@@ -235,7 +250,7 @@ func (l *link) settle(ctx context.Context, s *slot) {
 	defer s.stall.Stop()
 	for {
 		l.mu.Lock()
-		pending := s.invalidating || s.sending
+		pending := s.invalidating || s.sending || s.reading > 0
 		l.mu.Unlock()
 		if !pending {
 			return
@@ -269,15 +284,16 @@ func (l *link) finish(s *slot) {
 // it comes, unless it has come by now.
 func (l *link) detach(s *slot) {
 	l.mu.Lock()
-	late := s.state == slotLate
-	if late {
-		l.putSlot(s)
-	} else {
+	late, owing := s.state == slotLate, s.owing
+	if !late {
 		s.state = slotDetached
 	}
 	l.mu.Unlock()
+	if late && owing {
+		l.sendDone(s)
+	}
 	if late {
-		l.credits.release()
+		l.finish(s)
 	}
 }
 

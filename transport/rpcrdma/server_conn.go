@@ -45,6 +45,10 @@ type serverConn struct {
 	calls []*serverCall
 	free  chan *serverCall
 
+	// exposures holds a token for each reply whose read chunks are open; it is
+	// nil when none may be.
+	exposures chan struct{}
+
 	work    chan arrival
 	idle    atomic.Int32 // workers waiting for work
 	workers int          // only runConn knows
@@ -60,6 +64,10 @@ type serverConn struct {
 	cause  error // why the connection was given up by this side
 	ended  bool
 	watch  connWatch
+	// exposed are the calls that an RDMA_DONE is owed for, by XID; windows are
+	// not bound.
+	exposed map[uint32]*serverCall
+	windows []verbs.Window
 }
 
 // arrival is a message in receive buffer Recv.
@@ -73,16 +81,27 @@ type connWatch struct {
 
 func newServerConn(s *Server, req verbs.Request) *serverConn {
 	p, _ := ParsePrivateData(req.PrivateData())
-	return &serverConn{
+	c := &serverConn{
 		s:          s,
 		peer:       req.RemoteAddr().Addr().Unmap().String(),
 		out:        min(s.cfg.InlineOut, p.RecvSize),
 		invalidate: p.RemoteInvalidate,
 		acct:       poolAccount{limit: s.cfg.ConnMemory},
 	}
+	if s.cfg.ReadReplies {
+		c.exposures = make(chan struct{}, s.cfg.Credits)
+		c.exposed = map[uint32]*serverCall{}
+	}
+	return c
 }
 
-func (c *serverConn) receives() int { return c.s.cfg.Credits + recvSlack }
+// receives is the number of receive buffers: for calls, and for the RDMA_DONE
+// owed.
+func (c *serverConn) receives() int { return c.s.cfg.Credits + recvSlack + cap(c.exposures) }
+
+// callsAtOnce is the number of serverCalls: one for each receive, and one for
+// each reply whose chunks are open.
+func (c *serverConn) callsAtOnce() int { return c.receives() + cap(c.exposures) }
 
 // runConn is a client's life: set-up, reaping, and giving everything back.
 func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
@@ -96,14 +115,14 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 // makeBuffers makes what a connection holds for as long as it lives. The
 // caller closes the arena.
 func (c *serverConn) makeBuffers() (err error) {
-	cfg, n := &c.s.cfg, c.receives()
+	cfg, n, calls := &c.s.cfg, c.receives(), c.callsAtOnce()
 	// Twice out for a call: its message, and small payloads leased for it.
-	if c.arena, err = mem.NewArena(n*(cfg.InlineIn+2*c.out) + padRoom); err != nil {
+	if c.arena, err = mem.NewArena(n*cfg.InlineIn + calls*2*c.out + padRoom); err != nil {
 		return err
 	}
 	c.work = make(chan arrival, n)
-	c.free = make(chan *serverCall, n)
-	for i := range n {
+	c.free = make(chan *serverCall, calls)
+	for i := range calls {
 		k := newServerCall(c, i, c.arena.Seg(n*cfg.InlineIn+i*2*c.out, 2*c.out))
 		c.calls = append(c.calls, k)
 		c.free <- k
@@ -130,8 +149,9 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 		SendQueue:   cap(c.sends)*groupWRs + cfg.ReadDepth,
 		RecvQueue:   n,
 		ReadsOut:    cfg.ReadDepth,
+		ReadsIn:     c.readsIn(),
 		Prepare: func(qp verbs.QP) error {
-			return c.postReceives(qp, min(n, firstReceives+recvSlack))
+			return c.postReceives(qp, min(n, firstReceives+recvSlack+cap(c.exposures)))
 		},
 	})
 	stopAccept()
@@ -200,8 +220,11 @@ func (c *serverConn) sent(w verbs.Completion) {
 	case verbs.OpRead:
 		<-c.reads
 		k.pulled()
-	case verbs.OpWrite:
+	case verbs.OpWrite, verbs.OpBind:
 		<-c.sends
+	case verbs.OpLocalInvalidate:
+		<-c.sends
+		k.closed()
 	case verbs.OpSend, verbs.OpSendInvalidate:
 		<-c.sends
 		k.unref()
@@ -246,6 +269,14 @@ func (c *serverConn) runWorker(ctx context.Context, a arrival) {
 	}
 }
 
+// readsIn is how many RDMA Reads the client may have outstanding here.
+func (c *serverConn) readsIn() int {
+	if c.exposures == nil {
+		return 0
+	}
+	return c.s.cfg.ReadDepth
+}
+
 func (c *serverConn) recvBuf(i int) mem.Seg {
 	n := c.s.cfg.InlineIn
 	return c.arena.Seg(i*n, n)
@@ -253,7 +284,7 @@ func (c *serverConn) recvBuf(i int) mem.Seg {
 
 // pad is n zero bytes.
 func (c *serverConn) pad(n int) mem.Seg {
-	at := c.receives() * (c.s.cfg.InlineIn + 2*c.out)
+	at := c.receives()*c.s.cfg.InlineIn + c.callsAtOnce()*2*c.out
 	return c.arena.Seg(at, n)
 }
 
@@ -306,6 +337,9 @@ func (c *serverConn) overdue(now time.Time) error {
 	defer c.mu.Unlock()
 	if c.conn == nil || c.cause != nil || c.ended {
 		return nil
+	}
+	if err := c.doneOverdue(now); err != nil {
+		return err
 	}
 	w := &c.watch
 	if n := c.moved.Load(); n != w.moved || c.busy.Load() == 0 || w.movedAt.IsZero() {
