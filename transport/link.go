@@ -62,6 +62,8 @@ type Stats struct {
 	// Credits is the grant now in force; CreditWaits counts the calls that had
 	// to wait for one.
 	Credits, CreditWaits uint64
+	// Callbacks counts the calls of the server's that were served.
+	Callbacks uint64
 }
 
 // Add sums o into s. Credits add up over connections.
@@ -88,4 +90,5 @@ func (s *Stats) Add(o Stats) {
 	s.LocalInvalidations += o.LocalInvalidations
 	s.Credits += o.Credits
 	s.CreditWaits += o.CreditWaits
+	s.Callbacks += o.Callbacks
 }
