@@ -134,6 +134,7 @@ func (k *backCall) addPayload(v transport.Payload) int {
 // send posts the receive again, and then the n bytes in k.msg.
 func (k *backCall) send(ctx context.Context, a arrival, n int) {
 	l := k.l
+	l.d.stats.callbacks.Add(1)
 	if _, err := l.conn.PostRecv([]verbs.RecvWR{{ID: uint64(a.recv), Buf: l.bufs[a.recv]}}); err != nil {
 		l.fail(err)
 		return
@@ -144,7 +145,6 @@ func (k *backCall) send(ctx context.Context, a arrival, n int) {
 		l.fail(err)
 		return
 	}
-	l.d.stats.callbacks.Add(1)
 	l.arm(ctx, &k.sender)
 	defer k.stall.Stop()
 	select {

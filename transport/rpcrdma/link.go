@@ -208,10 +208,10 @@ func (l *link) fail(err error) {
 	}
 	l.mu.Unlock()
 	if first {
-		l.stopBack()
 		if err := l.conn.Close(); err != nil {
 			l.d.cfg.Logf("closing the connection to %s: %v", l.d.cfg.Addr, err)
 		}
+		l.stopBack()
 	}
 }
 

@@ -188,40 +188,25 @@ func (b *backchannel) giveUp(s *backSlot, answered bool) {
 	if answered {
 		s.waiting = false
 	}
-	free := b.idle(s)
-	b.mu.Unlock()
-	if free {
-		b.credits.release()
-	}
+	b.changed(s)
 }
 
-// idle puts s back if nothing is missing any more. b.mu is held; the caller
-// then releases the credit.
-func (b *backchannel) idle(s *backSlot) bool {
-	if !s.abandoned || s.waiting || s.sending {
-		return false
-	}
-	delete(b.slots, s.xid)
-	b.free = append(b.free, s)
-	return true
-}
-
-// told wakes s's caller, or, if there is none any more, puts s back.
-func (b *backchannel) told(s *backSlot) {
-	select {
-	case s.woke <- struct{}{}:
-	default:
-	}
-	b.mu.Lock()
-	free := b.idle(s)
-	if free {
+// changed wakes s's caller, or puts s back if that is gone and nothing is missing
+// any more. It unlocks b.mu.
+func (b *backchannel) changed(s *backSlot) {
+	idle := s.abandoned && !s.waiting && !s.sending
+	if idle {
+		s.abandoned = false // so that it is put back once
+		delete(b.slots, s.xid)
+		b.free = append(b.free, s)
+	} else {
 		select {
-		case <-s.woke: // nobody's any more
+		case s.woke <- struct{}{}:
 		default:
 		}
 	}
 	b.mu.Unlock()
-	if free {
+	if idle {
 		b.credits.release()
 	}
 }
@@ -231,8 +216,7 @@ func (b *backchannel) sent(i int) {
 	s := &b.all[i]
 	b.mu.Lock()
 	s.sending = false
-	b.mu.Unlock()
-	b.told(s)
+	b.changed(s)
 }
 
 // replied handles a message in the direction of replies: RDMA_ERROR, or an RPC
@@ -257,11 +241,10 @@ func (b *backchannel) replied(h *Header, in []byte, header int) bool {
 	default:
 		s.body = append(s.body[:0], in[header:]...)
 	}
-	b.mu.Unlock()
+	b.changed(s)
 	if h.Proc != Error {
 		b.credits.grant(h.Credits)
 	}
-	b.told(s)
 	return true
 }
 
