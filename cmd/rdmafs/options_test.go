@@ -18,6 +18,7 @@ func TestParseOptions(t *testing.T) {
 		{[]string{"proto=tcp,port=1234"}, func(o *options) { o.proto, o.port = "tcp", 1234 }},
 		{[]string{"tcp"}, func(o *options) { o.proto = "tcp" }},
 		{[]string{"tcp", "rdma"}, func(*options) {}},
+		{[]string{"ccp"}, func(o *options) { o.ccp = true }},
 		{[]string{"readread"}, func(o *options) { o.readRead = true }},
 		{[]string{"msgp=4096:512"}, func(o *options) { o.padAlign, o.padThreshold = 4096, 512 }},
 		{[]string{"rdma=iwarp,noddp,crc,inline=1024"}, func(o *options) { o.rdma, o.noDDP, o.crc, o.inline = "iwarp", true, true, 1024 }},

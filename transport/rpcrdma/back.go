@@ -84,7 +84,7 @@ func (k *backCall) acceptable(body []byte) bool {
 // with the reply is, which stands in k.msg behind room for the header, or 0
 // when there can be none; lost is set when the handler gave none.
 func (k *backCall) serve(ctx context.Context, in []byte, at, room int) (n int, lost bool) {
-	stream := k.msg.Slice(room, k.msg.Len-room).Bytes()
+	stream := k.msg.Slice(room, k.l.terms.SendInline-room).Bytes()
 	k.args.ResetChunks(in[at:], 0, nil)
 	k.args.SetPadding(k.hdr.padding(at))
 	k.reply.Reset(stream, k.payloads[:])

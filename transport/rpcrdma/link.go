@@ -19,6 +19,9 @@ type link struct {
 	long    *longPool
 	terms   Terms
 	maxSGE  int
+	// readsIn is how many RDMA Reads are served here, reads how many the peer
+	// serves.
+	readsIn, reads int
 
 	// arena holds the slots' buffers and the receive buffers.
 	arena  *mem.Arena
@@ -80,10 +83,11 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 		stopBack()
 		return nil, err
 	}
+	l.readsIn = max(1, min(readsIn, caps.MaxReadDepth))
 	opts := verbs.ConnOptions{
 		SendQueue: min(caps.MaxQueue, 8*d.cfg.Credits+8*maxPlanSegments),
 		RecvQueue: d.cfg.receives(),
-		ReadsIn:   max(1, min(readsIn, caps.MaxReadDepth)),
+		ReadsIn:   l.readsIn,
 		ReadsOut:  d.readsOut(),
 		LocalAddr: d.cfg.LocalAddr,
 		Prepare:   l.postFirst,
@@ -99,9 +103,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	}
 	l.conn = conn
 	l.terms = terms(&d.cfg, conn.PrivateData())
-	for i := range l.back {
-		l.back[i].msg = l.back[i].msg.Slice(0, l.terms.SendInline)
-	}
+	l.reads = min(d.readsOut(), conn.ReadsOut())
 	d.stats.credits.Add(1)
 	go l.runReaper()
 	if d.cfg.ReadReplies {

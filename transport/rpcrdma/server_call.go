@@ -22,8 +22,9 @@ const maxReplyPayloads = 32
 type serverCall struct {
 	c  *serverConn
 	id int
-	// msg takes the reply's message; scratch small payloads of it.
-	msg, scratch mem.Seg
+	// buf is as long as a reply's message can be, msg what of it one to this
+	// client may fill; scratch takes small payloads.
+	buf, msg, scratch mem.Seg
 
 	recv  int // the receive buffer that holds the message
 	hdr   Header
@@ -71,7 +72,7 @@ type serverCall struct {
 func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 	k := &serverCall{
 		c: c, id: id,
-		msg: buf.Slice(0, c.out), scratch: buf.Slice(c.out, buf.Len-c.out),
+		buf: buf.Slice(0, c.s.cfg.InlineOut), scratch: buf.Slice(c.s.cfg.InlineOut, c.s.cfg.InlineOut),
 		read: make(chan struct{}, 1),
 	}
 	k.req = transport.Request{
@@ -86,6 +87,7 @@ func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 // run carries out the call in a.
 func (k *serverCall) run(ctx context.Context, a arrival) {
 	k.recv = a.recv
+	k.msg = k.buf.Slice(0, int(k.c.out.Load()))
 	k.refs.Store(1)
 	defer func() {
 		if !k.abandoned {
@@ -172,7 +174,7 @@ func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
 	if n := replyHeaderLen(&k.hdr); n > k.msg.Len {
 		return chunkError("chunk lists whose return takes %d bytes of %d", n, k.msg.Len)
 	}
-	if pull > 0 && cap(k.c.reads) == 0 {
+	if pull > 0 && !k.c.readable.Load() {
 		return chunkError("read chunk on a connection that allows no RDMA Read")
 	}
 	k.spare = roundUp(pull, poolUnit)
@@ -259,6 +261,9 @@ type callHandler serverCall
 
 func (h *callHandler) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
 	h.handled = true
+	if q.Prog == ccpProgram {
+		return h.c.configure(ctx, q)
+	}
 	return h.c.s.handler.Serve(ctx, q)
 }
 

@@ -31,8 +31,10 @@ type serverConn struct {
 	conn verbs.Conn
 	peer string
 
-	out        int  // the most that a message to the client may hold
-	invalidate bool // the client takes Send with Invalidate
+	out        atomic.Int32 // the most that a message to the client may hold
+	invalidate bool         // the client takes Send with Invalidate
+	readable   atomic.Bool  // the client serves RDMA Reads
+	configured atomic.Bool  // by the Connection Configuration Protocol
 
 	arena *mem.Arena // receive buffers, then the calls' buffers
 	acct  poolAccount
@@ -87,11 +89,11 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 	c := &serverConn{
 		s:          s,
 		peer:       req.RemoteAddr().Addr().Unmap().String(),
-		out:        min(s.cfg.InlineOut, p.RecvSize),
 		invalidate: p.RemoteInvalidate,
 		acct:       poolAccount{limit: s.cfg.ConnMemory},
 		gone:       make(chan struct{}),
 	}
+	c.out.Store(int32(min(s.cfg.InlineOut, p.RecvSize)))
 	if s.cfg.ReadReplies {
 		c.exposures = make(chan struct{}, s.cfg.Credits)
 		c.exposed = map[uint32]*serverCall{}
@@ -125,19 +127,19 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 // caller closes the arena.
 func (c *serverConn) makeBuffers() (err error) {
 	cfg, n, calls := &c.s.cfg, c.receives(), c.callsAtOnce()
-	// Twice out for a call: its message, and small payloads leased for it.
-	if c.arena, err = mem.NewArena(n*cfg.InlineIn + (calls*2+cfg.Backward)*c.out + padRoom); err != nil {
+	// Twice for a call: its message, and small payloads leased for it.
+	if c.arena, err = mem.NewArena(n*cfg.InlineIn + (calls*2+cfg.Backward)*cfg.InlineOut + padRoom); err != nil {
 		return err
 	}
 	c.work = make(chan arrival, n)
 	c.free = make(chan *serverCall, calls)
 	for i := range calls {
-		k := newServerCall(c, i, c.arena.Seg(n*cfg.InlineIn+i*2*c.out, 2*c.out))
+		k := newServerCall(c, i, c.arena.Seg(n*cfg.InlineIn+i*2*cfg.InlineOut, 2*cfg.InlineOut))
 		c.calls = append(c.calls, k)
 		c.free <- k
 	}
 	if cfg.Backward > 0 {
-		c.back = newBackchannel(c, func(i int) mem.Seg { return c.arena.Seg(n*cfg.InlineIn+(calls*2+i)*c.out, c.out) })
+		c.back = newBackchannel(c, func(i int) mem.Seg { return c.arena.Seg(n*cfg.InlineIn+(calls*2+i)*cfg.InlineOut, cfg.InlineOut) })
 	}
 	groups := min(sendGroups, (c.s.dev.Caps().MaxQueue-cfg.ReadDepth)/groupWRs)
 	c.sends = make(chan struct{}, groups)
@@ -171,11 +173,12 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 		return err
 	}
 	c.reads = make(chan struct{}, min(cfg.ReadDepth, conn.ReadsOut()))
+	c.readable.Store(cap(c.reads) > 0)
 	c.mu.Lock()
 	c.conn = conn
 	c.mu.Unlock()
 	c.s.count.connects.Add(1)
-	cfg.Log.Info("client connected", "client", conn.RemoteAddr(), "inline", c.out, "reads", cap(c.reads))
+	cfg.Log.Info("client connected", "client", conn.RemoteAddr(), "inline", c.out.Load(), "reads", cap(c.reads))
 
 	ctx, stop := context.WithCancel(ctx)
 	err = c.reap(ctx)
@@ -305,7 +308,7 @@ func (c *serverConn) recvBuf(i int) mem.Seg {
 
 // pad is n zero bytes.
 func (c *serverConn) pad(n int) mem.Seg {
-	at := c.receives()*c.s.cfg.InlineIn + (c.callsAtOnce()*2+c.s.cfg.Backward)*c.out
+	at := c.receives()*c.s.cfg.InlineIn + (c.callsAtOnce()*2+c.s.cfg.Backward)*c.s.cfg.InlineOut
 	return c.arena.Seg(at, n)
 }
 
