@@ -57,9 +57,28 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 		l.detach(s)
 		return l.failure(transport.Unknown, ended(ctx))
 	}
-	err := l.decode(s, xid, c)
+	var err error
+	if l.byReadChunks(s) {
+		err = l.pull(ctx, s)
+		l.sendDone(s)
+	}
+	switch bad := (*badReplyError)(nil); {
+	case err == nil:
+		err = l.decode(s, xid, c)
+	case errors.As(err, &bad):
+		l.mu.Lock()
+		l.badMessage()
+		l.mu.Unlock()
+		err = &transport.Error{Fate: transport.Answered, Err: err}
+	default:
+		err = l.failure(transport.Unknown, err)
+	}
+	again := l.paddingRefused(s, err)
 	l.releaseLong(s)
 	l.finish(s)
+	if again {
+		return l.Exchange(ctx, xid, c)
+	}
 	return err
 }
 
@@ -76,7 +95,7 @@ func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call)
 	s.keys = append(s.keys[:0], s.binds...)
 	s.sending = last.Signaled
 	l.mu.Unlock()
-	posted, err := l.post(ctx, s, ctx.Done())
+	posted, err := l.post(ctx, &s.sender, ctx.Done())
 	if err != nil && posted < len(s.wrs) {
 		l.unbound(s, posted)
 		l.noteLoss(err)
@@ -101,7 +120,7 @@ func (l *link) noteLoss(err error) {
 // post posts s.wrs. While the send queue is full it waits until the reaper has
 // got something, or until stop, which is ctx's or nil. A peer that takes nothing
 // off the wire for too long costs the link.
-func (l *link) post(ctx context.Context, s *slot, stop <-chan struct{}) (posted int, err error) {
+func (l *link) post(ctx context.Context, s *sender, stop <-chan struct{}) (posted int, err error) {
 	l.arm(ctx, s)
 	defer s.stall.Stop()
 	posted, err = l.conn.PostSend(s.wrs)
@@ -145,7 +164,7 @@ func (l *link) tellRoom() {
 }
 
 // arm starts s.stall. When ctx has a deadline, the patience beyond it is short.
-func (l *link) arm(ctx context.Context, s *slot) {
+func (l *link) arm(ctx context.Context, s *sender) {
 	d := l.d.cfg.StallLimit
 	if t, ok := ctx.Deadline(); ok {
 		d = min(d, max(time.Until(t), 0)+time.Second)
@@ -219,7 +238,7 @@ func (l *link) quiesce(ctx context.Context, s *slot, over bool) {
 	l.mu.Unlock()
 	if n > 0 {
 		l.d.stats.localInvalidations.Add(uint64(n))
-		if _, err := l.post(ctx, s, nil); err != nil {
+		if _, err := l.post(ctx, &s.sender, nil); err != nil {
 			// RFC 8166 section 4.5.4: memory is not given back while exposed.
 			l.fail(err)
 		}
@@ -248,7 +267,7 @@ func (l *link) freeWindows(ctx context.Context, s *slot) {
 	})
 	l.mu.Unlock()
 	l.d.stats.localInvalidations.Add(uint64(len(s.binds)))
-	l.arm(ctx, s)
+	l.arm(ctx, &s.sender)
 	defer s.stall.Stop()
 	for _, k := range s.binds {
 		k.window.Free()
@@ -258,11 +277,11 @@ func (l *link) freeWindows(ctx context.Context, s *slot) {
 // settle waits for the completions that s has asked for, or for the end of the
 // link, after which they do not matter.
 func (l *link) settle(ctx context.Context, s *slot) {
-	l.arm(ctx, s)
+	l.arm(ctx, &s.sender)
 	defer s.stall.Stop()
 	for {
 		l.mu.Lock()
-		pending := s.invalidating || s.sending
+		pending := s.invalidating || s.sending || s.reading > 0
 		l.mu.Unlock()
 		if !pending {
 			return
@@ -296,15 +315,16 @@ func (l *link) finish(s *slot) {
 // it comes, unless it has come by now.
 func (l *link) detach(s *slot) {
 	l.mu.Lock()
-	late := s.state == slotLate
-	if late {
-		l.putSlot(s)
-	} else {
+	late, owing := s.state == slotLate, s.owing
+	if !late {
 		s.state = slotDetached
 	}
 	l.mu.Unlock()
+	if late && owing {
+		l.sendDone(s)
+	}
 	if late {
-		l.credits.release()
+		l.finish(s)
 	}
 }
 
@@ -316,6 +336,9 @@ func (l *link) count(s *slot) {
 	switch s.plan.Call {
 	case CallInline:
 		c.inlineCalls.Add(1)
+		if s.plan.Padded {
+			c.paddedCalls.Add(1)
+		}
 	case CallReadChunk:
 		c.readChunks.Add(1)
 	case CallPositionZero:

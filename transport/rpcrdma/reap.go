@@ -65,10 +65,18 @@ func (l *link) reap(c *verbs.Completion) {
 	case verbs.OpRecv:
 		l.received(c)
 	default:
-		s := &l.all[c.ID>>1]
-		if c.ID&1 != 0 {
+		i := int(c.ID >> 1)
+		if i >= len(l.all) {
+			l.back[i-len(l.all)].sent <- struct{}{}
+			return
+		}
+		s := &l.all[i]
+		switch {
+		case c.ID&1 != 0:
 			s.invalidating = false
-		} else {
+		case c.Op == verbs.OpRead:
+			s.reading--
+		default:
 			s.sending = false
 		}
 		l.wakeups = append(l.wakeups, s)
@@ -89,29 +97,49 @@ func (l *link) received(c *verbs.Completion) {
 	switch {
 	case err != nil:
 		l.refuse(b, err)
-	case h.Proc == MsgP || h.Proc == Done:
+	case h.Proc == Done:
 		l.badMessage() // discarded without answer (RFC 8166 section 4.6)
-	case reverseCall(h, b[n:]):
-		// We never said that we serve calls, so no responder may make any
-		// (RFC 8167 section 6). None is answered.
-		l.d.stats.badReplies.Add(1)
+	case reverseCall(h, b[n:]) && !l.pullable(h):
+		if l.callBack(arrival{buf, c.Len}) {
+			return
+		}
 	default:
 		buf = l.replied(h, buf, n, c.Len)
 	}
 	l.repost = append(l.repost, verbs.RecvWR{ID: uint64(buf), Buf: l.bufs[buf]})
 }
 
+// callBack hands a call of the server's to who serves it. Unless we said that we
+// do, which is for the protocol above to say, no server may make any (RFC 8167
+// section 6): they are counted and not answered. Nor are those beyond the
+// credits. l.mu is held.
+func (l *link) callBack(a arrival) bool {
+	select {
+	case l.calledBack <- a:
+		return true
+	default:
+		l.d.stats.badReplies.Add(1)
+		return false
+	}
+}
+
 // reverseCall tells whether a message is a call from the responder (RFC 8167).
 // Read lists do not occur in replies.
 func reverseCall(h *Header, body []byte) bool {
 	switch h.Proc {
-	case Msg:
+	case Msg, MsgP:
 		_, reply, ok := oncrpc.PeekXID(body)
 		return ok && !reply
 	case NoMsg:
 		return len(h.Lists.Read) > 0
 	}
 	return false
+}
+
+// pullable tells whether a message with a read list is a reply, for replies by
+// read chunks are allowed and a call waits for one.
+func (l *link) pullable(h *Header) bool {
+	return l.d.cfg.ReadReplies && h.Proc == NoMsg && l.slots[h.XID] != nil
 }
 
 // replied hands a reply to its call and returns the receive buffer that is free
@@ -127,6 +155,7 @@ func (l *link) replied(h *Header, buf, headerLen, replyLen int) (free int) {
 	_, change := l.credits.grant(h.Credits)
 	l.d.stats.credits.Add(int64(change))
 	if s.state != slotWaiting {
+		s.owing = l.d.cfg.ReadReplies && len(h.Lists.Read) > 0
 		l.late(s)
 		return buf
 	}
@@ -143,6 +172,11 @@ func (l *link) replied(h *Header, buf, headerLen, replyLen int) (free int) {
 func (l *link) late(s *slot) {
 	if s.state == slotAbandoned {
 		s.state = slotLate
+		return
+	}
+	if s.owing {
+		s.state = slotReplied // once more would be too often
+		l.undone <- s
 		return
 	}
 	l.putSlot(s)

@@ -15,41 +15,61 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	l := &k.hdr.Lists
 	head, marks := k.reply.Bytes(), k.reply.Marks()
 	plan := planReply(k.into, l, marks, room, len(head), k.msg.Len)
+	if plan.Kind == replyRefused && k.c.exposures != nil {
+		plan = planExposed(plan, marks, k.segsOf, room, len(head), k.msg.Len)
+	}
 	k.into = plan.Into
 	if plan.Kind == replyRefused {
 		k.c.s.cfg.Log.Warn("a reply exceeds what its client provided for", "client", k.c.peer,
 			"xid", k.hdr.XID, "bytes", k.reply.Len())
-		k.sendError(ctx, k.hdr.XID, Version1, ErrChunk)
+		k.sendError(ctx, k.hdr.XID, k.hdr.Version, ErrChunk)
 		return
 	}
-	headSeg, err := k.settle(head, room)
+	headSeg, err := k.settle(head, room, plan)
 	if err != nil {
 		k.abandon(ctx, err)
 		return
 	}
 	k.wrs = k.wrs[:0]
 	for i, m := range marks {
-		if plan.Into[i] != inStream {
+		if plan.Into[i] >= 0 {
 			k.addWrites(l.Write[i], k.payloads[m.Index])
 		}
 	}
 	for i, w := range l.Write {
 		n := 0
-		if i < len(marks) && plan.Into[i] != inStream {
+		if i < len(marks) && plan.Into[i] >= 0 {
 			n = marks[i].Len
 		}
 		w.fill(n)
 	}
-	reply := Header{XID: k.hdr.XID, Version: Version1, Proc: Msg, Lists: Lists{Write: l.Write, Reply: l.Reply}}
+	reply := Header{XID: k.hdr.XID, Version: k.hdr.Version, Proc: Msg, Lists: Lists{Write: l.Write, Reply: l.Reply}}
 	body := k.msg.Slice(0, room)
 	var msg mem.Vec
-	if plan.Kind == replyLong {
+	switch plan.Kind {
+	case replyLong:
 		k.addWrites(l.Reply, k.gather(headSeg, 0, marks, plan.Into))
 		l.Reply.fill(plan.Stream)
 		reply.Proc = NoMsg
 		msg = k.local(body)
 		k.c.s.count.longReplies.Add(1)
-	} else {
+	case replyRead, replyReadLong:
+		l.Reply.fill(0)
+		if reply.Lists.Read, err = k.expose(ctx, plan, headSeg, marks); err != nil {
+			k.abandon(ctx, err)
+			return
+		}
+		n := room + readListLen(plan.Exposed)
+		if plan.Kind == replyRead {
+			// Nothing but the stream's head is left to follow the longer header.
+			copy(k.msg.Slice(n, headSeg.Len).Bytes(), headSeg.Bytes())
+			n += headSeg.Len
+		} else {
+			reply.Proc = NoMsg
+		}
+		msg = k.local(k.msg.Slice(0, n))
+		k.c.s.count.readReplies.Add(1)
+	default:
 		l.Reply.fill(0)
 		body = k.msg.Slice(0, room+len(head))
 		msg = k.gather(body, room, marks, plan.Into)
@@ -65,6 +85,16 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	}
 	k.c.s.count.replies.Add(1)
 	k.send(ctx, &reply, send)
+}
+
+// segsOf is the number of segments of a payload of the reply.
+func (k *serverCall) segsOf(m xdr.Mark) (n int) {
+	for _, s := range k.payloads[m.Index] {
+		if s.Len > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // keysOf lists the distinct rkeys that the call came with.
@@ -94,60 +124,62 @@ func (k *serverCall) send(ctx context.Context, h *Header, send verbs.SendWR) {
 	// What the client may send by reason of this reply must find a receive.
 	err := k.repost()
 	if err == nil {
-		err = c.postReceives(c.conn, min(grant+recvSlack, c.receives()))
+		err = c.postReceives(c.conn, min(grant+c.otherReceives(), c.receives()))
 	}
 	if err != nil {
 		k.abandon(ctx, err)
 		return
 	}
+	grant = max(1, grant-len(c.exposures)) // RFC 5666 section 11
 	c.granted.Store(int32(grant))
 	h.Credits = uint32(grant)
 	k.head.Reset(k.msg.Bytes(), nil)
 	h.Append(&k.head)
 	c.s.count.sent.Add(uint64(send.Local.Len()))
 	k.wrs = append(k.wrs, send)
-	if err := k.post(ctx); err != nil {
+	k.refs.Add(1) // the completion's
+	if err := c.post(ctx, k.id, k.wrs, k.wc[:]); err != nil {
 		k.abandon(ctx, err)
 	}
 }
 
-// post posts wrs, the last of which is the Send, in groups of which each has
-// a token. The last completion of a group gives the token back.
-func (k *serverCall) post(ctx context.Context) error {
-	c := k.c
-	k.refs.Add(1) // the completion's
-	for wrs := k.wrs; len(wrs) > 0; {
+// post posts wrs for the call of that number, in groups of which each has a
+// token. The last completion of a group gives the token back.
+func (c *serverConn) post(ctx context.Context, id int, wrs []verbs.SendWR, wc []verbs.Completion) error {
+	for len(wrs) > 0 {
 		g := wrs[:min(len(wrs), groupWRs)]
 		wrs = wrs[len(g):]
 		for i := range g {
-			g[i].ID = uint64(k.id)
+			g[i].ID = uint64(id)
 		}
 		g[len(g)-1].Signaled = true
 		select {
 		case c.sends <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-c.gone:
+			return errLinkDead
 		}
 		c.busy.Add(1)
-		n, reaped, err := c.conn.PostAndReap(g, k.wc[:])
-		for _, w := range k.wc[:reaped] {
+		n, reaped, err := c.conn.PostAndReap(g, wc)
+		for _, w := range wc[:reaped] {
 			c.sent(w)
 		}
 		if err != nil {
-			return fmt.Errorf("reply, work request %d of %d: %w", n, len(g), err)
+			return fmt.Errorf("work request %d of %d: %w", n, len(g), err)
 		}
 	}
 	return nil
 }
 
 // settle makes the head of the reply stand in registered memory and returns
-// where: in msg after the header, or, if it outgrew that, in memory leased
-// for the call.
-func (k *serverCall) settle(head []byte, room int) (mem.Seg, error) {
+// where: in msg after the header, or, if it outgrew that or the header will, in
+// memory leased for the call.
+func (k *serverCall) settle(head []byte, room int, plan replyPlan) (mem.Seg, error) {
 	if len(head) == 0 {
 		return mem.Seg{}, nil
 	}
-	if len(head) <= k.msg.Len-room {
+	if len(head) <= k.msg.Len-room && plan.Kind != replyReadLong {
 		s := k.msg.Slice(room, len(head))
 		if b := s.Bytes(); &b[0] != &head[0] {
 			copy(b, head)
