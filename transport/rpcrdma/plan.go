@@ -65,7 +65,7 @@ type Terms struct {
 }
 
 // emptyHeader is the length of a header in which all lists are empty.
-func (t *Terms) emptyHeader() int { return codecOf(t.Version).emptyLen() }
+func (t *Terms) emptyHeader() int { return emptyHeaderLen(t.Version) }
 
 // Plan says how one call and its reply travel.
 type Plan struct {

@@ -81,7 +81,7 @@ func (l *link) received(c *verbs.Completion) {
 	buf := int(c.ID)
 	b := l.bufs[buf].Bytes()[:c.Len]
 	l.d.stats.received.Add(uint64(c.Len))
-	n, err := ParseHeader(b, &l.scratch)
+	n, err := parseHeader(b, &l.scratch, Versions{Version1, Version1})
 	h := &l.scratch
 	if c.Invalidated {
 		l.invalidated(h.XID, c.InvalidatedKey)

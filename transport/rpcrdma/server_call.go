@@ -87,7 +87,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	}()
 	n := &k.c.s.count
 	in := k.c.recvBuf(a.recv).Bytes()[:a.n]
-	at, err := ParseHeader(in, &k.hdr)
+	at, err := parseHeader(in, &k.hdr, Versions{Version1, Version1})
 	k.asked = k.hdr.Credits
 	if bad := (*HeaderError)(nil); errors.As(err, &bad) {
 		// RFC 8166 section 4.5 has messages of less than 28 bytes discarded.

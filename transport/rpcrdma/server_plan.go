@@ -143,7 +143,7 @@ func (c Chunk) fill(n int) {
 // replyHeaderLen is the length of the header of a reply to a call that had the
 // header h.
 func replyHeaderLen(h *Header) int {
-	l, n := &h.Lists, codecOf(h.Version).emptyLen()
+	l, n := &h.Lists, emptyHeaderLen(h.Version)
 	for _, c := range l.Write {
 		n += 8 + 16*len(c)
 	}
