@@ -84,6 +84,7 @@ type HeaderError struct {
 	XID, Version uint32
 	Fixed        bool
 	Answer       ErrCode
+	Fault        Fault // of the answer
 	Why          string
 }
 

@@ -21,8 +21,11 @@ const maxReplyPayloads = 32
 type serverCall struct {
 	c  *serverConn
 	id int
-	// msg takes the reply's message; scratch small payloads of it.
-	msg, scratch mem.Seg
+	// msg takes the reply's message: as much of buf as the client receives.
+	// scratch takes small payloads of it, ctl messages about properties, with
+	// ctlUsed bytes of which those sent with this call are taken.
+	buf, msg, scratch, ctl mem.Seg
+	ctlUsed                int
 
 	recv  int // the receive buffer that holds the message
 	hdr   Header
@@ -62,10 +65,11 @@ type serverCall struct {
 	abandoned bool // the worker's
 }
 
+// newServerCall makes a call of buf, which has callBytes bytes.
 func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 	k := &serverCall{
 		c: c, id: id,
-		msg: buf.Slice(0, c.out), scratch: buf.Slice(c.out, buf.Len-c.out),
+		buf: buf.Slice(0, c.outMax), scratch: buf.Slice(c.outMax, c.outMax), ctl: buf.Slice(2*c.outMax, ctlBytes),
 		read: make(chan struct{}, 1),
 	}
 	k.req = transport.Request{
@@ -78,7 +82,7 @@ func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 
 // run carries out the call in a.
 func (k *serverCall) run(ctx context.Context, a arrival) {
-	k.recv = a.recv
+	k.recv, k.ctlUsed = a.recv, 0
 	k.refs.Store(1)
 	defer func() {
 		if !k.abandoned {
@@ -87,8 +91,9 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	}()
 	n := &k.c.s.count
 	in := k.c.recvBuf(a.recv).Bytes()[:a.n]
-	at, err := parseHeader(in, &k.hdr, Versions{Version1, Version1})
+	at, err := parseHeader(in, &k.hdr, k.c.s.cfg.Versions)
 	k.asked = k.hdr.Credits
+	k.setRoom()
 	if bad := (*HeaderError)(nil); errors.As(err, &bad) {
 		// RFC 8166 section 4.5 has messages of less than 28 bytes discarded.
 		// As Linux does, we answer as soon as there is an XID: a client that
@@ -99,8 +104,11 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		case bad.Answer == 0:
 			k.ignore(ctx)
 		default:
-			k.sendError(ctx, bad.XID, bad.Version, bad.Answer)
+			k.sendError(ctx, bad.XID, bad.Version, bad.Answer, bad.Fault)
 		}
+		return
+	}
+	if k.hdr.Version == Version2 && !k.admit2(ctx) {
 		return
 	}
 	if k.hdr.Proc == Done || k.hdr.Proc == Error {
@@ -116,6 +124,9 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	case err != nil:
 		k.giveUp(ctx, err)
 		return
+	case isReply && k.hdr.Version == Version2:
+		k.giveUp(ctx, chunkError("RPC reply in a message that is said to be a call"))
+		return
 	case isReply:
 		k.ignore(ctx)
 		return
@@ -123,15 +134,17 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	k.serve(ctx)
 }
 
-// giveUp ends a call that did not get to its handler: with ERR_CHUNK when that
-// is the client's fault, silently when the connection is ending.
+// giveUp ends a call that gets no reply: with an error when that is the client's
+// fault, silently when the connection is ending.
 func (k *serverCall) giveUp(ctx context.Context, err error) {
 	if !errors.Is(err, transport.ErrProtocol) {
 		k.abandon(ctx, err)
 		return
 	}
 	k.c.s.cfg.Log.Debug("call refused", "client", k.c.peer, "xid", k.hdr.XID, "err", err)
-	k.sendError(ctx, k.hdr.XID, k.hdr.Version, ErrChunk)
+	why := refuseCall(ErrBadXDR, Fault{}, "")
+	errors.As(err, &why)
+	k.sendError(ctx, k.hdr.XID, k.hdr.Version, why.code, why.fault)
 }
 
 // abandon leaves the call to the end of the connection, and brings that about
@@ -158,11 +171,14 @@ func (k *serverCall) admit(ctx context.Context, inline []byte) error {
 	if k.plan, pull, err = planPull(k.plan[:0], &k.hdr, len(inline), limit); err != nil {
 		return err
 	}
+	if n := len(k.plan); n > maxReadChunks {
+		return refuseCall(ErrReadChunks, Fault{Max: maxReadChunks}, "%d read chunks", n)
+	}
 	if n := replyHeaderLen(&k.hdr); n > k.msg.Len {
 		return chunkError("chunk lists whose return takes %d bytes of %d", n, k.msg.Len)
 	}
 	if pull > 0 && cap(k.c.reads) == 0 {
-		return chunkError("read chunk on a connection that allows no RDMA Read")
+		return refuseCall(ErrReadChunks, Fault{}, "read chunk on a connection that allows no RDMA Read")
 	}
 	k.spare = roundUp(pull, poolUnit)
 	need := l.Reply.Len()
@@ -268,7 +284,7 @@ func (k *serverCall) ignore(ctx context.Context) {
 // repost makes the receive buffer ready for the client's next message. What
 // was borrowed from it is void.
 func (k *serverCall) repost() error {
-	k.recvWR[0] = verbs.RecvWR{ID: uint64(k.recv), Buf: k.c.recvBuf(k.recv)}
+	k.recvWR[0] = k.c.receive(k.recv)
 	_, err := k.c.conn.PostRecv(k.recvWR[:])
 	return err
 }

@@ -31,11 +31,15 @@ type serverConn struct {
 	conn verbs.Conn
 	peer string
 
-	out        int  // the most that a message to the client may hold
-	invalidate bool // the client takes Send with Invalidate
+	// out is the most that a message of version 1 to the client may hold,
+	// outMax the size of the buffers for messages to it.
+	out, outMax int
+	invalidate  bool // the client takes Send with Invalidate
 
 	arena *mem.Arena // receive buffers, then the calls' buffers
 	acct  poolAccount
+	props *props
+	noted Header // of the reaper's, for messages about properties
 
 	// sends holds a token for each group of work requests posted and not
 	// completed, reads one for each RDMA Read. Their capacities bound the
@@ -73,14 +77,24 @@ type connWatch struct {
 
 func newServerConn(s *Server, req verbs.Request) *serverConn {
 	p, _ := ParsePrivateData(req.PrivateData())
-	return &serverConn{
+	c := &serverConn{
 		s:          s,
 		peer:       req.RemoteAddr().Addr().Unmap().String(),
 		out:        min(s.cfg.InlineOut, p.RecvSize),
 		invalidate: p.RemoteInvalidate,
 		acct:       poolAccount{limit: s.cfg.ConnMemory},
 	}
+	c.outMax = c.out
+	if s.cfg.Versions.Has(Version2) {
+		c.outMax = s.cfg.InlineOut
+	}
+	c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut)
+	return c
 }
+
+// callBytes is what a call has of the arena: room for its message, as much for
+// small payloads leased for it, and for messages about properties.
+func (c *serverConn) callBytes() int { return 2*c.outMax + ctlBytes }
 
 func (c *serverConn) receives() int { return c.s.cfg.Credits + recvSlack }
 
@@ -97,14 +111,14 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 // caller closes the arena.
 func (c *serverConn) makeBuffers() (err error) {
 	cfg, n := &c.s.cfg, c.receives()
-	// Twice out for a call: its message, and small payloads leased for it.
-	if c.arena, err = mem.NewArena(n*(cfg.InlineIn+2*c.out) + padRoom); err != nil {
+	size := c.callBytes()
+	if c.arena, err = mem.NewArena(n*(cfg.receiveSize()+size) + padRoom); err != nil {
 		return err
 	}
 	c.work = make(chan arrival, n)
 	c.free = make(chan *serverCall, n)
 	for i := range n {
-		k := newServerCall(c, i, c.arena.Seg(n*cfg.InlineIn+i*2*c.out, 2*c.out))
+		k := newServerCall(c, i, c.arena.Seg(n*cfg.receiveSize()+i*size, size))
 		c.calls = append(c.calls, k)
 		c.free <- k
 	}
@@ -184,6 +198,7 @@ func (c *serverConn) completed(ctx context.Context, w verbs.Completion) {
 	if w.Op == verbs.OpRecv {
 		c.arrivals.Add(1)
 		c.s.count.received.Add(uint64(w.Len))
+		c.note(w)
 		c.dispatch(ctx, arrival{recv: int(w.ID), n: w.Len})
 		return
 	}
@@ -247,13 +262,18 @@ func (c *serverConn) runWorker(ctx context.Context, a arrival) {
 }
 
 func (c *serverConn) recvBuf(i int) mem.Seg {
-	n := c.s.cfg.InlineIn
+	n := c.s.cfg.receiveSize()
 	return c.arena.Seg(i*n, n)
+}
+
+// receive makes receive buffer i ready to be posted.
+func (c *serverConn) receive(i int) verbs.RecvWR {
+	return verbs.RecvWR{ID: uint64(i), Buf: c.recvBuf(i).Slice(0, c.props.post(i))}
 }
 
 // pad is n zero bytes.
 func (c *serverConn) pad(n int) mem.Seg {
-	at := c.receives() * (c.s.cfg.InlineIn + 2*c.out)
+	at := c.receives() * (c.s.cfg.receiveSize() + c.callBytes())
 	return c.arena.Seg(at, n)
 }
 
@@ -269,7 +289,7 @@ func (c *serverConn) postReceives(qp verbs.QP, n int) error {
 	}
 	wr := make([]verbs.RecvWR, 0, n-c.posted)
 	for i := c.posted; i < n; i++ {
-		wr = append(wr, verbs.RecvWR{ID: uint64(i), Buf: c.recvBuf(i)})
+		wr = append(wr, c.receive(i))
 	}
 	done, err := qp.PostRecv(wr)
 	c.posted += done

@@ -19,8 +19,29 @@ type pulledChunk struct {
 	Off, Len         int
 }
 
+// maxReadChunks is how many read chunks a call may have.
+const maxReadChunks = 64
+
+// refusal says why a call is not carried out, and with what error of version 2
+// it is answered; version 1 has ErrChunk for all of them. It wraps
+// transport.ErrProtocol.
+type refusal struct {
+	code  ErrCode
+	fault Fault
+	why   string
+}
+
+func (e *refusal) Error() string { return e.why }
+
+func (e *refusal) Unwrap() error { return transport.ErrProtocol }
+
+func refuseCall(code ErrCode, fault Fault, format string, args ...any) *refusal {
+	return &refusal{code: code, fault: fault, why: fmt.Sprintf(format, args...)}
+}
+
+// chunkError refuses a call whose chunks make no sense.
 func chunkError(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", transport.ErrProtocol, fmt.Sprintf(format, args...))
+	return refuseCall(ErrBadXDR, Fault{}, format, args...)
 }
 
 // planPull checks a call's read list (RFC 8166 section 3.4.5) and lays its
@@ -81,7 +102,7 @@ type replyKind uint8
 const (
 	replyInline  replyKind = iota
 	replyLong              // as RDMA_NOMSG, in the reply chunk
-	replyRefused           // ERR_CHUNK: it fits nowhere
+	replyRefused           // it fits nowhere
 )
 
 // inStream as an element of replyPlan.Into: that payload stays in the stream.
@@ -93,6 +114,8 @@ type replyPlan struct {
 	Kind   replyKind
 	Into   []int
 	Stream int
+	// Why is set with replyRefused.
+	Why *refusal
 }
 
 // planReply decides how a reply travels. l holds the chunks that the client
@@ -108,8 +131,8 @@ func planReply(into []int, l *Lists, marks []xdr.Mark, header, head, room int) r
 	for i, m := range marks {
 		if i < len(l.Write) && len(l.Write[i]) > 0 {
 			if m.Len > l.Write[i].Len() {
-				p.Kind = replyRefused
-				return p
+				return p.refuse(ErrWriteResource, Fault{Index: uint32(i + 1), Needed: uint32(m.Len)},
+					"payload of %d bytes for a write chunk of %d", m.Len, l.Write[i].Len())
 			}
 			p.Into = append(p.Into, i)
 			continue
@@ -119,14 +142,20 @@ func planReply(into []int, l *Lists, marks []xdr.Mark, header, head, room int) r
 	}
 	switch {
 	case header > room:
-		p.Kind = replyRefused
+		return p.refuse(ErrBadXDR, Fault{}, "chunk lists whose return takes %d bytes of %d", header, room)
 	case p.Stream <= room-header:
 		p.Kind = replyInline
 	case p.Stream <= l.Reply.Len():
 		p.Kind = replyLong
 	default:
-		p.Kind = replyRefused
+		return p.refuse(ErrReplyResource, Fault{Needed: uint32(p.Stream)},
+			"reply of %d bytes for a reply chunk of %d", p.Stream, l.Reply.Len())
 	}
+	return p
+}
+
+func (p replyPlan) refuse(code ErrCode, fault Fault, format string, args ...any) replyPlan {
+	p.Kind, p.Why = replyRefused, refuseCall(code, fault, format, args...)
 	return p
 }
 

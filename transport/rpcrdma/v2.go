@@ -109,6 +109,10 @@ func (h *Header) parseV2(r *xdr.Reader) *HeaderError {
 		return nil
 	case h.Direction == DirReply:
 		return refuse(0, "%v", err)
+	case h.Lists.excess != 0:
+		bad := refuse(h.Lists.excess, "%v", err)
+		bad.Fault.Max = h.Lists.excessMax
+		return bad
 	default:
 		return refuse(ErrBadXDR, "%v", err)
 	}
