@@ -35,7 +35,8 @@ type Call struct {
 	// Answered. nil means void.
 	Result func(r *xdr.Reader) error
 	// Send and Recv are the data that may be placed directly, and only that
-	// (RFC 8267). They must lie in arenas given to Caller.Register.
+	// (RFC 8267), in the order of the stream. They must lie in arenas given to
+	// Caller.Register.
 	Send, Recv []Payload
 	// ReplyMax bounds the reply's results in bytes, Recv data not counted. It
 	// decides whether a reply chunk is offered, and must not be too low.

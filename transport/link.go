@@ -48,7 +48,10 @@ type Stats struct {
 	// with a read chunk, as a Position-Zero read chunk; and their replies:
 	// into write chunks, or into a reply chunk.
 	InlineCalls, ReadChunks, PositionZero uint64
-	WriteChunks, ReplyChunks              uint64
+	// PaddedCalls counts those of the inline calls that were padded to align
+	// their payload (RFC 5666 section 3.9).
+	PaddedCalls              uint64
+	WriteChunks, ReplyChunks uint64
 	// LongReplies counts the reply chunks that the server really used.
 	LongReplies uint64
 	// RemoteInvalidations and LocalInvalidations count keys by who made them
@@ -74,6 +77,7 @@ func (s *Stats) Add(o Stats) {
 	s.InlineCalls += o.InlineCalls
 	s.ReadChunks += o.ReadChunks
 	s.PositionZero += o.PositionZero
+	s.PaddedCalls += o.PaddedCalls
 	s.WriteChunks += o.WriteChunks
 	s.ReplyChunks += o.ReplyChunks
 	s.LongReplies += o.LongReplies

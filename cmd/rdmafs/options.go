@@ -24,7 +24,9 @@ type options struct {
 	noDDP     bool
 	crc       bool
 	inline    int // RPC-over-RDMA inline threshold, bytes
-	readOnly  bool
+	// padAlign and padThreshold are of msgp; 0 without it.
+	padAlign, padThreshold int
+	readOnly               bool
 	// allowOther and fuse are for the FUSE mount.
 	allowOther bool
 	fuse       []string
@@ -79,6 +81,10 @@ const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) w
                       call or by reply chunk
   crc                 ask for CRC32C on iWARP frames
   inline=N            inline threshold in bytes, 1024 to 65536 (default 4096)
+  msgp=ALIGN:THRESHOLD
+                      send calls with inline data of THRESHOLD bytes (512 at least) or more
+                      as RDMA_MSGP, padded so that the data starts at a multiple of ALIGN
+                      (2 to 4096); given up at servers that refuse it, as Linux does
   ro, rw              read-only, or not (default)
   allow_other         let other users in
   acregmin=N acregmax=N acdirmin=N acdirmax=N actimeo=N
@@ -158,6 +164,7 @@ var optionTable = map[string]optionFunc{
 	"noddp":     flagOption(func(o *options) { o.noDDP = true }),
 	"crc":       flagOption(func(o *options) { o.crc = true }),
 	"inline":    intOption(1024, 65536, func(o *options, n int) { o.inline = n }),
+	"msgp":      msgpOption,
 	"ro":        flagOption(func(o *options) { o.readOnly = true }),
 	"rw":        flagOption(func(o *options) { o.readOnly = false }),
 
@@ -204,6 +211,18 @@ func rdmaOption(o *options, v string, has bool) error {
 	}
 	names := append([]string{"auto"}, providerNames()...)
 	return wordOption(names, func(o *options, v string) { o.rdma = v })(o, v, true)
+}
+
+// msgpOption takes ALIGN:THRESHOLD.
+func msgpOption(o *options, v string, has bool) error {
+	a, t, both := strings.Cut(v, ":")
+	align, errA := strconv.Atoi(a)
+	threshold, errT := strconv.Atoi(t)
+	if !both || errA != nil || errT != nil || align < 2 || align > 4096 || threshold < 512 || threshold > 65536 {
+		return fmt.Errorf("wants ALIGN:THRESHOLD, from 2 to 4096 and from 512 to 65536")
+	}
+	o.padAlign, o.padThreshold = align, threshold
+	return nil
 }
 
 // parseOptions reads what stood behind one or more -o. Later words win.

@@ -49,6 +49,8 @@ type DialerConfig struct {
 	Credits int
 	// NoDDP forbids direct placement, as RPCSEC_GSS integrity must.
 	NoDDP bool
+	// Padding says when calls are sent as RDMA_MSGP, until a server refuses one.
+	Padding Padding
 	// MaxPayload bounds the payload bytes of one call each way (1 MiB).
 	MaxPayload int
 	// LongBytes bounds the memory for reply chunks and for calls that must be
@@ -73,6 +75,10 @@ func (c *DialerConfig) setDefaults() {
 		c.Credits = defaultCredits
 	}
 	c.Credits = max(1, min(c.Credits, maxCredits, c.Device.Caps().MaxQueue-extraReceives))
+	if c.Padding.Align > 0 {
+		c.Padding.Align = min(c.Padding.Align, MaxPadAlign)
+		c.Padding.Threshold = max(c.Padding.Threshold, MinPadThreshold)
+	}
 	if c.MaxPayload <= 0 {
 		c.MaxPayload = defaultMaxPayload
 	}
@@ -92,6 +98,8 @@ func (c *DialerConfig) setDefaults() {
 type dialer struct {
 	cfg   DialerConfig
 	stats counters
+	// noPadding is set once the server has refused a padded call.
+	noPadding atomic.Bool
 
 	mu sync.Mutex
 	// regions are the arenas given to Register.
@@ -210,6 +218,7 @@ type counters struct {
 	badXIDs, badReplies                     atomic.Uint64
 	sent, received                          atomic.Uint64
 	inlineCalls, readChunks, positionZero   atomic.Uint64
+	paddedCalls                             atomic.Uint64
 	writeChunks, replyChunks, longReplies   atomic.Uint64
 	remoteInvalidations, localInvalidations atomic.Uint64
 	creditWaits                             atomic.Uint64
@@ -224,6 +233,7 @@ func (c *counters) snapshot() transport.Stats {
 		BadXIDs: c.badXIDs.Load(), BadReplies: c.badReplies.Load(),
 		BytesSent: c.sent.Load(), BytesReceived: c.received.Load(),
 		InlineCalls: c.inlineCalls.Load(), ReadChunks: c.readChunks.Load(), PositionZero: c.positionZero.Load(),
+		PaddedCalls: c.paddedCalls.Load(),
 		WriteChunks: c.writeChunks.Load(), ReplyChunks: c.replyChunks.Load(), LongReplies: c.longReplies.Load(),
 		RemoteInvalidations: c.remoteInvalidations.Load(), LocalInvalidations: c.localInvalidations.Load(),
 		Credits: uint64(max(c.credits.Load(), 0)), CreditWaits: c.creditWaits.Load(),

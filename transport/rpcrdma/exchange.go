@@ -52,8 +52,12 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 		return l.failure(transport.Unknown, ended(ctx))
 	}
 	err := l.decode(s, xid, c)
+	again := l.paddingRefused(s, err)
 	l.releaseLong(s)
 	l.finish(s)
+	if again {
+		return l.Exchange(ctx, xid, c)
+	}
 	return err
 }
 
@@ -285,6 +289,9 @@ func (l *link) count(s *slot) {
 	switch s.plan.Call {
 	case CallInline:
 		c.inlineCalls.Add(1)
+		if s.plan.Padded {
+			c.paddedCalls.Add(1)
+		}
 	case CallReadChunk:
 		c.readChunks.Add(1)
 	case CallPositionZero:

@@ -44,9 +44,6 @@ func (l *Lists) parse(r *xdr.Reader) {
 		}
 		s := ReadSegment{Position: r.Uint32()}
 		s.Segment.parse(r)
-		if s.Position%4 != 0 { // section 3.4.5
-			r.Fail("read segment at position %d", s.Position)
-		}
 		l.Read = append(l.Read, s)
 	}
 	for r.Bool() {

@@ -89,7 +89,7 @@ func (l *link) received(c *verbs.Completion) {
 	switch {
 	case err != nil:
 		l.refuse(b, err)
-	case h.Proc == MsgP || h.Proc == Done:
+	case h.Proc == Done:
 		l.badMessage() // discarded without answer (RFC 8166 section 4.6)
 	case reverseCall(h, b[n:]):
 		// We never said that we serve calls, so no responder may make any
@@ -105,7 +105,7 @@ func (l *link) received(c *verbs.Completion) {
 // Read lists do not occur in replies.
 func reverseCall(h *Header, body []byte) bool {
 	switch h.Proc {
-	case Msg:
+	case Msg, MsgP:
 		_, reply, ok := oncrpc.PeekXID(body)
 		return ok && !reply
 	case NoMsg:

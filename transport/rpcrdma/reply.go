@@ -29,6 +29,7 @@ func (l *link) decode(s *slot, xid uint32, c *transport.Call) error {
 		}
 	}
 	s.r.Reset(body, c.Recv, s.placed)
+	s.r.SetPadding(s.reply.padding(s.headerLen))
 	return oncrpc.DecodeReply(&s.r, xid, c)
 }
 
@@ -58,7 +59,7 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 	}
 	// A responder may use the reply chunk or not, as it likes: RDMA_MSG with
 	// an offered chunk is an inline reply, whatever length the chunk has.
-	if h.Proc == Msg {
+	if h.Proc == Msg || h.Proc == MsgP {
 		body = b[s.headerLen:]
 	} else {
 		body = s.longReply.Bytes()[:long]
@@ -84,15 +85,17 @@ func (s *slot) readWriteList(c *transport.Call) error {
 	if len(got) != len(offered) {
 		return badReply("%d write chunks, %d were offered", len(got), len(offered))
 	}
-	n, err := returned(got[0], offered[0])
-	if err != nil {
-		return err
-	}
 	for range c.Recv {
 		s.placed = append(s.placed, xdr.Inline)
 	}
-	if n > 0 {
-		s.placed[s.plan.Written] = n
+	for i := range got {
+		n, err := returned(got[i], offered[i])
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			s.placed[i] = n
+		}
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		return
 	}
 	n.calls.Add(1)
-	if err := k.admit(ctx, in[at:]); err != nil {
+	if err := k.admit(ctx, in, at); err != nil {
 		k.giveUp(ctx, err)
 		return
 	}
@@ -156,16 +156,13 @@ func (k *serverCall) abandon(ctx context.Context, err error) {
 	}
 }
 
-// admit checks the chunks of a call whose header is followed by inline, leases
-// the memory that it and its reply will need, pulls what is to be pulled and
-// sets args to its first byte. All memory is leased at once, so that calls
-// never wait for each other while they hold some.
-func (k *serverCall) admit(ctx context.Context, inline []byte) error {
-	l := &k.hdr.Lists
+// admit checks the chunks of the call that came in in, of which header bytes are
+// the transport header, leases the memory that it and its reply will need, pulls
+// what is to be pulled and sets args to its first byte. All memory is leased at
+// once, so that calls never wait for each other while they hold some.
+func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
+	l, inline := &k.hdr.Lists, in[header:]
 	limit := k.c.s.cfg.MaxPayload + headRoom
-	if k.hdr.Proc == MsgP {
-		return chunkError("RDMA_MSGP") // RFC 8166 section 4.6.1
-	}
 	var pull int
 	var err error
 	if k.plan, pull, err = planPull(k.plan[:0], &k.hdr, len(inline), limit); err != nil {
@@ -202,6 +199,7 @@ func (k *serverCall) admit(ctx context.Context, inline []byte) error {
 		k.args.ResetChunks(k.chunks[0].Data, 0, k.chunks[1:])
 	} else {
 		k.args.ResetChunks(inline, 0, k.chunks)
+		k.args.SetPadding(k.hdr.padding(header))
 	}
 	return nil
 }

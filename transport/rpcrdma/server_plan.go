@@ -44,6 +44,13 @@ func chunkError(format string, args ...any) error {
 	return refuseCall(ErrBadXDR, Fault{}, format, args...)
 }
 
+// roundedUpBy tells whether s is the roundup of chunk k as a chunk of its own,
+// which RFC 5666 section 3.7 lets senders make of it.
+func (k *pulledChunk) roundedUpBy(s ReadSegment) bool {
+	pad := xdr.Pad(k.Len)
+	return pad > 0 && int(s.Position) == k.Pos+k.Len && int(s.Length) == pad
+}
+
 // planPull checks a call's read list (RFC 8166 section 3.4.5) and lays its
 // chunks out in memory. inline is the number of bytes that follow the header;
 // limit bounds the bytes pulled. It appends to dst and returns how much memory
@@ -51,13 +58,15 @@ func chunkError(format string, args ...any) error {
 func planPull(dst []pulledChunk, h *Header, inline, limit int) ([]pulledChunk, int, error) {
 	list := h.Lists.Read
 	for i, s := range list {
-		if s.Position%4 != 0 {
-			return dst, 0, chunkError("read chunk at misaligned position %d", s.Position)
-		}
 		if s.Offset > math.MaxUint64-uint64(s.Length) {
 			return dst, 0, chunkError("read segment of %d bytes wraps around at %#x", s.Length, s.Offset)
 		}
-		if i == 0 || s.Position != list[i-1].Position {
+		switch {
+		case i > 0 && s.Position == list[i-1].Position:
+		case i > 0 && dst[len(dst)-1].roundedUpBy(s):
+		case s.Position%4 != 0:
+			return dst, 0, chunkError("read chunk at misaligned position %d", s.Position)
+		default:
 			dst = append(dst, pulledChunk{Pos: int(s.Position), First: i})
 		}
 		k := &dst[len(dst)-1]

@@ -26,9 +26,10 @@ const (
 	slotDetached
 )
 
-// maxHeaderLen is the longest header that a plan makes: a read and a write
-// chunk of the most segments, and padding for the latter.
-const maxHeaderLen = 1024
+// maxHeaderLen is more than the longest header that a plan makes, so that every
+// one fits the least of inline thresholds: 16 read segments, and write chunks of
+// as many with a segment of padding each.
+const maxHeaderLen = MinInline
 
 // copyInline is the payload size up to which copying it into an inline call
 // costs less than waiting for the Send's completion, which tells that the
@@ -59,7 +60,8 @@ type slot struct {
 	runs       []mem.Seg
 	send, recv []span
 	pieces     []piece
-	chunk      [1]Chunk
+	chunks     [maxPlanChunks]Chunk
+	ends       [maxPlanChunks]int // of the chunks, in Lists.store
 	local      []mem.Seg
 	// wrs are the work requests to be posted: first those that bind, one for
 	// each of binds.
@@ -132,13 +134,13 @@ func (s *slot) addRuns(v mem.Vec) span {
 
 // layOut makes room in dst, which may be src's own memory, for what of the
 // payloads goes into the stream src: their padding, and with whole the
-// payloads too. It returns the new length. Payload number reduced, which
-// travels in a chunk of its own, leaves nothing.
-func layOut(dst, src []byte, marks []xdr.Mark, payloads []mem.Vec, reduced int, whole bool) int {
+// payloads too. It returns the new length. Reduced payloads, which travel in
+// chunks of their own, leave nothing.
+func layOut(dst, src []byte, marks []xdr.Mark, payloads []mem.Vec, reduced itemSet, whole bool) int {
 	room := func(i int) int {
 		n := marks[i].Len
 		switch {
-		case n == 0 || i == reduced:
+		case n == 0 || reduced.has(i):
 			return 0
 		case whole:
 			return n + xdr.Pad(n)
@@ -169,12 +171,12 @@ func layOut(dst, src []byte, marks []xdr.Mark, payloads []mem.Vec, reduced int, 
 }
 
 // cut lists in s.pieces what a call laid out in stream consists of, with the
-// payloads where they stand but for number reduced.
-func (s *slot) cut(stream mem.Seg, marks []xdr.Mark, reduced int) {
+// payloads where they stand but for the reduced ones.
+func (s *slot) cut(stream mem.Seg, marks []xdr.Mark, reduced itemSet) {
 	s.pieces = s.pieces[:0]
 	at, shift := 0, 0
 	for i, m := range marks {
-		if m.Len == 0 || i == reduced {
+		if m.Len == 0 || reduced.has(i) {
 			continue
 		}
 		if end := m.Off + shift; end > at {
