@@ -121,6 +121,14 @@ var AllVersions = Versions{Version1, Version2}
 // Has tells whether v is in the range.
 func (r Versions) Has(v uint32) bool { return r.Low <= v && v <= r.High }
 
+// encode encodes h into buf, which has room for it.
+func (h *Header) encode(buf []byte) []byte {
+	var w xdr.Writer
+	w.Reset(buf, nil)
+	h.Append(&w)
+	return w.Bytes()
+}
+
 // ParseHeader is parseHeader for all versions.
 func ParseHeader(b []byte, h *Header) (int, error) { return parseHeader(b, h, AllVersions) }
 

@@ -171,6 +171,20 @@ func (p *props) receiveLimit() int {
 	return p.told
 }
 
+// propsInForce is what holds at a moment: how long messages may be, and what both
+// ends have told.
+type propsInForce struct {
+	send, receive, told, peer int
+	backward, peerBackward    BackwardSupport
+}
+
+func (p *props) inForce() propsInForce {
+	send, receive := p.sendLimit(), p.receiveLimit()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return propsInForce{send, receive, p.told, p.peerSize, p.backward, p.peerBackward}
+}
+
 // peerTakes tells what of the backward direction the peer receives.
 func (p *props) peerTakes() BackwardSupport {
 	p.mu.Lock()

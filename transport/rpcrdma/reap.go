@@ -21,7 +21,7 @@ func (l *link) runReaper() {
 		for i := range wc[:n] {
 			l.reap(&wc[i])
 		}
-		tooBad := l.bad > maxBad
+		tooBad, broken := l.bad > maxBad, l.broken
 		l.mu.Unlock()
 		if err == nil {
 			err = l.afterBatch()
@@ -30,11 +30,15 @@ func (l *link) runReaper() {
 		if err == nil && tooBad {
 			err = errGarbage
 		}
+		if err == nil {
+			err = broken
+		}
 		if err != nil {
 			l.fail(err)
 			// Close may be under way in fail elsewhere; here it returns when
 			// no memory is touched any more.
 			_ = l.conn.Close()
+			l.gaveUp()
 			l.d.stats.credits.Add(-int64(l.credits.current()))
 			return
 		}
@@ -61,9 +65,11 @@ func (l *link) afterBatch() error {
 
 // reap handles one completion. l.mu is held.
 func (l *link) reap(c *verbs.Completion) {
-	switch c.Op {
-	case verbs.OpRecv:
+	switch {
+	case c.Op == verbs.OpRecv:
 		l.received(c)
+	case c.ID == l.controlID():
+		l.ctlSent <- struct{}{}
 	default:
 		s := &l.all[c.ID>>1]
 		if c.ID&1 != 0 {
@@ -81,14 +87,16 @@ func (l *link) received(c *verbs.Completion) {
 	buf := int(c.ID)
 	b := l.bufs[buf].Bytes()[:c.Len]
 	l.d.stats.received.Add(uint64(c.Len))
-	n, err := parseHeader(b, &l.scratch, Versions{Version1, Version1})
+	n, err := parseHeader(b, &l.scratch, l.accepted())
 	h := &l.scratch
+	l.props.took(buf)
 	if c.Invalidated {
 		l.invalidated(h.XID, c.InvalidatedKey)
 	}
 	switch {
 	case err != nil:
 		l.refuse(b, err)
+	case l.received2(h):
 	case h.Proc == Done:
 		l.badMessage() // discarded without answer (RFC 8166 section 4.6)
 	case reverseCall(h, b[n:]):
@@ -98,12 +106,15 @@ func (l *link) received(c *verbs.Completion) {
 	default:
 		buf = l.replied(h, buf, n, c.Len)
 	}
-	l.repost = append(l.repost, verbs.RecvWR{ID: uint64(buf), Buf: l.bufs[buf]})
+	l.repost = append(l.repost, l.receive(buf))
 }
 
 // reverseCall tells whether a message is a call from the responder (RFC 8167).
 // Read lists do not occur in replies.
 func reverseCall(h *Header, body []byte) bool {
+	if h.Version == Version2 {
+		return h.Proc != Error && h.Direction == DirCall
+	}
 	switch h.Proc {
 	case Msg, MsgP:
 		_, reply, ok := oncrpc.PeekXID(body)
@@ -124,8 +135,13 @@ func (l *link) replied(h *Header, buf, headerLen, replyLen int) (free int) {
 		return buf
 	}
 	l.bad = 0
-	_, change := l.credits.grant(h.Credits)
-	l.d.stats.credits.Add(int64(change))
+	if h.Version != s.terms.Version && !(h.Proc == Error && h.Err == ErrVers) {
+		l.badMessage()
+		s.fault = badReply("version %d, in answer to version %d", h.Version, s.terms.Version)
+	} else if l.agree(h) {
+		_, change := l.credits.grant(h.Credits)
+		l.d.stats.credits.Add(int64(change))
+	}
 	if s.state != slotWaiting {
 		l.late(s)
 		return buf
@@ -155,11 +171,15 @@ func (l *link) late(s *slot) {
 func (l *link) refuse(b []byte, err error) {
 	l.badMessage()
 	var he *HeaderError
-	if len(b) < EmptyHeaderLen || !errors.As(err, &he) {
+	if !errors.As(err, &he) {
 		return
 	}
 	s := l.slots[he.XID]
 	if s == nil {
+		l.refuse2(he)
+		return
+	}
+	if len(b) < EmptyHeaderLen {
 		return
 	}
 	switch s.state {
