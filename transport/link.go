@@ -54,6 +54,8 @@ type Stats struct {
 	WriteChunks, ReplyChunks uint64
 	// LongReplies counts the reply chunks that the server really used.
 	LongReplies uint64
+	// ReadReplies counts the replies by read chunks (RFC 5666 section 3.8).
+	ReadReplies uint64
 	// RemoteInvalidations and LocalInvalidations count keys by who made them
 	// invalid.
 	RemoteInvalidations, LocalInvalidations uint64
@@ -96,6 +98,7 @@ func (s *Stats) Add(o Stats) {
 	s.WriteChunks += o.WriteChunks
 	s.ReplyChunks += o.ReplyChunks
 	s.LongReplies += o.LongReplies
+	s.ReadReplies += o.ReadReplies
 	s.RemoteInvalidations += o.RemoteInvalidations
 	s.LocalInvalidations += o.LocalInvalidations
 	s.Credits += o.Credits

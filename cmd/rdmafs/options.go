@@ -26,6 +26,7 @@ type options struct {
 	inline    int // RPC-over-RDMA inline threshold, bytes
 	// padAlign and padThreshold are of msgp; 0 without it.
 	padAlign, padThreshold int
+	readRead               bool
 	readOnly               bool
 	// allowOther and fuse are for the FUSE mount.
 	allowOther bool
@@ -85,6 +86,8 @@ const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) w
                       send calls with inline data of THRESHOLD bytes (512 at least) or more
                       as RDMA_MSGP, padded so that the data starts at a multiple of ALIGN
                       (2 to 4096); given up at servers that refuse it, as Linux does
+  readread            offer no memory for replies: the server opens its own, and data is
+                      fetched from there; for servers of RFC 5666 that can do so
   ro, rw              read-only, or not (default)
   allow_other         let other users in
   acregmin=N acregmax=N acdirmin=N acdirmax=N actimeo=N
@@ -165,6 +168,7 @@ var optionTable = map[string]optionFunc{
 	"crc":       flagOption(func(o *options) { o.crc = true }),
 	"inline":    intOption(1024, 65536, func(o *options, n int) { o.inline = n }),
 	"msgp":      msgpOption,
+	"readread":  flagOption(func(o *options) { o.readRead = true }),
 	"ro":        flagOption(func(o *options) { o.readOnly = true }),
 	"rw":        flagOption(func(o *options) { o.readOnly = false }),
 

@@ -25,6 +25,7 @@ type serverOptions struct {
 	faults *nfsd.Faults
 	// mode of the exported directory; 0o755 when 0.
 	mode os.FileMode
+	rdma rpcrdma.ServerConfig
 }
 
 // server is an embedded server for one test.
@@ -63,7 +64,7 @@ func startServer(t *testing.T, o serverOptions) *server {
 	if s.tcp, err = s.ListenTCP("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	if s.rdma, err = s.ListenRDMA(dev, "127.0.0.1:0", rpcrdma.ServerConfig{}); err != nil {
+	if s.rdma, err = s.ListenRDMA(dev, "127.0.0.1:0", o.rdma); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -54,6 +54,9 @@ type DialerConfig struct {
 	// TryVersion2 has links begin in version 2 of the protocol (the draft), and
 	// go on in version 1 if the server does not have it.
 	TryVersion2 bool
+	// ReadReplies takes replies by read chunks and offers no other ones, for
+	// servers of RFC 5666 that work so.
+	ReadReplies bool
 	// MaxPayload bounds the payload bytes of one call each way (1 MiB).
 	MaxPayload int
 	// LongBytes bounds the memory for reply chunks and for calls that must be
@@ -240,7 +243,7 @@ type counters struct {
 	badXIDs, badReplies                     atomic.Uint64
 	sent, received                          atomic.Uint64
 	inlineCalls, readChunks, positionZero   atomic.Uint64
-	paddedCalls                             atomic.Uint64
+	paddedCalls, readReplies                atomic.Uint64
 	writeChunks, replyChunks, longReplies   atomic.Uint64
 	remoteInvalidations, localInvalidations atomic.Uint64
 	creditWaits, resends                    atomic.Uint64
@@ -256,7 +259,7 @@ func (c *counters) snapshot() transport.Stats {
 		BadXIDs: c.badXIDs.Load(), BadReplies: c.badReplies.Load(),
 		BytesSent: c.sent.Load(), BytesReceived: c.received.Load(),
 		InlineCalls: c.inlineCalls.Load(), ReadChunks: c.readChunks.Load(), PositionZero: c.positionZero.Load(),
-		PaddedCalls: c.paddedCalls.Load(),
+		PaddedCalls: c.paddedCalls.Load(), ReadReplies: c.readReplies.Load(),
 		WriteChunks: c.writeChunks.Load(), ReplyChunks: c.replyChunks.Load(), LongReplies: c.longReplies.Load(),
 		RemoteInvalidations: c.remoteInvalidations.Load(), LocalInvalidations: c.localInvalidations.Load(),
 		Credits: uint64(max(c.credits.Load(), 0)), CreditWaits: c.creditWaits.Load(),

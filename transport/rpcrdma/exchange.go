@@ -55,7 +55,7 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 			l.detach(s)
 			return l.failure(transport.Unknown, ended(ctx))
 		}
-		err := l.decode(s, xid, c)
+		err := l.result(ctx, s, xid, c)
 		again := err != nil && (l.paddingRefused(s, err) || l.yields(s, err))
 		l.releaseLong(s)
 		if !again {
@@ -66,11 +66,31 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 	}
 }
 
+// result fetches what of the reply in s is to be fetched, and decodes it.
+func (l *link) result(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+	var err error
+	if l.byReadChunks(s) {
+		err = l.pull(ctx, s)
+		l.sendDone(s)
+	}
+	switch bad := (*badReplyError)(nil); {
+	case err == nil:
+		return l.decode(s, xid, c)
+	case errors.As(err, &bad):
+		l.mu.Lock()
+		l.badMessage()
+		l.mu.Unlock()
+		return &transport.Error{Fate: transport.Answered, Err: err}
+	}
+	return l.failure(transport.Unknown, err)
+}
+
 // renew makes the slot of an answered call ready for sending it again.
 func (l *link) renew(s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.state, s.fault = slotWaiting, nil
+	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
 	s.terms = l.termsNow()
 	s.terms.Demands = s.terms.with(s.demands)
 }
@@ -250,7 +270,7 @@ func (l *link) settle(ctx context.Context, s *slot) {
 	defer s.stall.Stop()
 	for {
 		l.mu.Lock()
-		pending := s.invalidating || s.sending
+		pending := s.invalidating || s.sending || s.reading > 0
 		l.mu.Unlock()
 		if !pending {
 			return
@@ -284,15 +304,16 @@ func (l *link) finish(s *slot) {
 // it comes, unless it has come by now.
 func (l *link) detach(s *slot) {
 	l.mu.Lock()
-	late := s.state == slotLate
-	if late {
-		l.putSlot(s)
-	} else {
+	late, owing := s.state == slotLate, s.owing
+	if !late {
 		s.state = slotDetached
 	}
 	l.mu.Unlock()
+	if late && owing {
+		l.sendDone(s)
+	}
 	if late {
-		l.credits.release()
+		l.finish(s)
 	}
 }
 

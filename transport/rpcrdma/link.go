@@ -31,7 +31,9 @@ type link struct {
 	done, quiet chan struct{}
 	// users are the exchanges under way.
 	users sync.WaitGroup
-	close sync.Once
+	// undone has room for every slot.
+	undone chan *slot
+	close  sync.Once
 
 	// What only the reaper uses.
 	scratch  Header
@@ -77,6 +79,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 		d: d, long: long, credits: newCredits(d.cfg.Credits), maxSGE: caps.MaxSGE,
 		done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
 		ctl: make(chan struct{}, 1), ctlSent: make(chan struct{}, 1), control: make(chan struct{}),
+		undone: make(chan *slot, d.cfg.Credits),
 	}
 	if err := l.layOutArena(); err != nil {
 		return nil, err
@@ -85,6 +88,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 		SendQueue: min(caps.MaxQueue, 8*d.cfg.Credits+8*maxPlanSegments),
 		RecvQueue: d.cfg.Credits + extraReceives,
 		ReadsIn:   max(1, min(readsIn, caps.MaxReadDepth)),
+		ReadsOut:  d.readsOut(),
 		LocalAddr: d.cfg.LocalAddr,
 		Prepare:   l.postFirst,
 	}
@@ -105,13 +109,17 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	d.stats.credits.Add(1)
 	go l.runControl()
 	go l.runReaper()
+	if d.cfg.ReadReplies {
+		l.users.Add(1)
+		go l.runDone()
+	}
 	return l, nil
 }
 
 // terms are the inline thresholds of version 1, which follow from both sides'
 // sizes (RFC 8797 section 4): 1024 when the peer told none.
 func terms(cfg *DialerConfig, private []byte) Terms {
-	t := Terms{Version: Version1, SendInline: DefaultInline, RecvInline: DefaultInline, NoDDP: cfg.NoDDP}
+	t := Terms{Version: Version1, SendInline: DefaultInline, RecvInline: DefaultInline, NoDDP: cfg.NoDDP, ReadReplies: cfg.ReadReplies}
 	if peer, ok := ParsePrivateData(private); ok {
 		t.SendInline = min(cfg.InlineSend, peer.RecvSize)
 		t.RecvInline = min(cfg.InlineRecv, peer.SendSize)
@@ -158,6 +166,14 @@ func (l *link) layOutArena() error {
 		l.free = append(l.free, s)
 	}
 	return nil
+}
+
+// readsOut is how many RDMA Reads a link will have outstanding.
+func (d *dialer) readsOut() int {
+	if !d.cfg.ReadReplies {
+		return 0
+	}
+	return min(readsOut, d.cfg.Device.Caps().MaxReadDepth)
 }
 
 func (l *link) freeArena() error { return errors.Join(l.region.Close(), l.arena.Close()) }
@@ -241,7 +257,7 @@ func (l *link) takeSlot(xid uint32) *slot {
 	s := l.free[n-1]
 	l.free = l.free[:n-1]
 	s.state, s.xid, s.fault = slotWaiting, xid, nil
-	s.sending, s.invalidating = false, false
+	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
 	s.terms = l.termsNow()
 	l.slots[xid] = s
 	return s

@@ -74,6 +74,9 @@ type Terms struct {
 	// NoDDP forbids read chunks other than at Position Zero, and write chunks,
 	// as integrity and privacy of RPCSEC_GSS must (RFC 8166 section 8.2.2.3).
 	NoDDP bool
+	// ReadReplies: nothing is offered for replies, which come by read chunks if
+	// they must (RFC 5666 section 3.8).
+	ReadReplies bool
 	Demands
 }
 
@@ -145,7 +148,7 @@ func (p *Plan) planReply(s *Shape, t Terms) int {
 			chunks = i + 1
 		}
 	}
-	if t.emptyHeader()+whole <= t.RecvInline && t.MinReply == 0 {
+	if t.emptyHeader()+whole <= t.RecvInline && t.MinReply == 0 || t.ReadReplies {
 		p.Reply = ReplyInline
 		return 0
 	}

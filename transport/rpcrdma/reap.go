@@ -72,9 +72,12 @@ func (l *link) reap(c *verbs.Completion) {
 		l.ctlSent <- struct{}{}
 	default:
 		s := &l.all[c.ID>>1]
-		if c.ID&1 != 0 {
+		switch {
+		case c.ID&1 != 0:
 			s.invalidating = false
-		} else {
+		case c.Op == verbs.OpRead:
+			s.reading--
+		default:
 			s.sending = false
 		}
 		l.wakeups = append(l.wakeups, s)
@@ -99,7 +102,7 @@ func (l *link) received(c *verbs.Completion) {
 	case l.received2(h):
 	case h.Proc == Done:
 		l.badMessage() // discarded without answer (RFC 8166 section 4.6)
-	case reverseCall(h, b[n:]):
+	case reverseCall(h, b[n:]) && !l.pullable(h):
 		// We never said that we serve calls, so no responder may make any
 		// (RFC 8167 section 6). None is answered.
 		l.d.stats.badReplies.Add(1)
@@ -125,6 +128,13 @@ func reverseCall(h *Header, body []byte) bool {
 	return false
 }
 
+// pullable tells whether a message with a read list is a reply, for replies by
+// read chunks are allowed and a call waits for one.
+func (l *link) pullable(h *Header) bool {
+	s := l.slots[h.XID]
+	return s != nil && s.terms.ReadReplies && h.Proc == NoMsg
+}
+
 // replied hands a reply to its call and returns the receive buffer that is free
 // for it. l.mu is held.
 func (l *link) replied(h *Header, buf, headerLen, replyLen int) (free int) {
@@ -143,6 +153,7 @@ func (l *link) replied(h *Header, buf, headerLen, replyLen int) (free int) {
 		l.d.stats.credits.Add(int64(change))
 	}
 	if s.state != slotWaiting {
+		s.owing = s.terms.ReadReplies && len(h.Lists.Read) > 0
 		l.late(s)
 		return buf
 	}
@@ -159,6 +170,11 @@ func (l *link) replied(h *Header, buf, headerLen, replyLen int) (free int) {
 func (l *link) late(s *slot) {
 	if s.state == slotAbandoned {
 		s.state = slotLate
+		return
+	}
+	if s.owing {
+		s.state = slotReplied // once more would be too often
+		l.undone <- s
 		return
 	}
 	l.putSlot(s)

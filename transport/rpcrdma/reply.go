@@ -29,6 +29,7 @@ func (l *link) decode(s *slot, xid uint32, c *transport.Call) error {
 		}
 	}
 	s.r.Reset(body, c.Recv, s.placed)
+	s.r.SetChunks(s.pulled)
 	s.r.SetPadding(s.reply.padding(s.headerLen))
 	return oncrpc.DecodeReply(&s.r, xid, c)
 }
@@ -42,8 +43,8 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 	if h.Proc == Error {
 		return nil, &ReplyError{Version: s.terms.Version, Code: h.Err, Fault: h.Fault, Low: h.Low, High: h.High}
 	}
-	if len(h.Lists.Read) > 0 {
-		return nil, badReply("it has a read list")
+	if len(h.Lists.Read) > 0 && len(s.pulled) == 0 {
+		return nil, badReply("it has a read list") // RFC 8166 section 4.3.1
 	}
 	if err := s.readWriteList(c); err != nil {
 		return nil, err
@@ -59,9 +60,13 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 	}
 	// A responder may use the reply chunk or not, as it likes: RDMA_MSG with
 	// an offered chunk is an inline reply, whatever length the chunk has.
-	if h.Proc == Msg || h.Proc == MsgP {
+	switch {
+	case h.Proc == Msg || h.Proc == MsgP:
 		body = b[s.headerLen:]
-	} else {
+	case len(s.pulled) > 0:
+		body = s.pulled[0].Data
+		s.pulled = s.pulled[1:]
+	default:
 		body = s.longReply.Bytes()[:long]
 	}
 	switch xid, reply, ok := oncrpc.PeekXID(body); {

@@ -39,6 +39,12 @@ type ServerConfig struct {
 	// ReadDepth is how many RDMA Reads a client is asked to serve at a time;
 	// default 16.
 	ReadDepth int
+	// ReadReplies lets replies that fit neither inline nor the client's chunks
+	// travel by read chunks (RFC 5666 section 3.8), which clients of RFC 8166
+	// do not understand. DoneTimeout ends the connection of a client that does
+	// not send RDMA_DONE for so long; default 30 s.
+	ReadReplies bool
+	DoneTimeout time.Duration
 	// StallTimeout ends the connection of a client that neither takes its
 	// replies nor serves RDMA Reads for so long; default 30 s.
 	StallTimeout time.Duration
@@ -70,11 +76,15 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 	if cfg.Versions == (Versions{}) {
 		cfg.Versions = AllVersions
 	}
+	def(&cfg.DoneTimeout, 30*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.ReadDepth = min(cfg.ReadDepth, caps.MaxReadDepth)
 	cfg.Credits = min(cfg.Credits, caps.MaxQueue-recvSlack)
+	if cfg.ReadReplies {
+		cfg.Credits = min(cfg.Credits, (caps.MaxQueue-recvSlack)/2)
+	}
 	for _, n := range []int{cfg.InlineIn, cfg.InlineOut} {
 		if n%1024 != 0 || n < MinInline || n > MaxInline || n > caps.MaxMessage {
 			return fmt.Errorf("rpcrdma: inline size of %d bytes", n)
@@ -83,8 +93,8 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 	switch {
 	case cfg.Versions.Low > cfg.Versions.High || !AllVersions.Has(cfg.Versions.Low) || !AllVersions.Has(cfg.Versions.High):
 		return fmt.Errorf("rpcrdma: versions %d to %d", cfg.Versions.Low, cfg.Versions.High)
-	case cfg.Credits < 1 || cfg.TotalCredits < 1 || cfg.MaxConns < 1 || cfg.ReadDepth < 0 || cfg.StallTimeout < 0:
-		return errors.New("rpcrdma: credits, connections, reads and the stall timeout must be positive")
+	case cfg.Credits < 1 || cfg.TotalCredits < 1 || cfg.MaxConns < 1 || cfg.ReadDepth < 0 || cfg.StallTimeout < 0 || cfg.DoneTimeout < 0:
+		return errors.New("rpcrdma: credits, connections, reads and timeouts must be positive")
 	case cfg.MaxPayload < 1 || cfg.ConnMemory > cfg.Memory || cfg.ConnMemory < 2*roundUp(cfg.MaxPayload+headRoom, poolUnit):
 		return fmt.Errorf("rpcrdma: %d bytes of memory, %d for a client, cannot hold a call with payloads of %d",
 			cfg.Memory, cfg.ConnMemory, cfg.MaxPayload)
@@ -117,7 +127,10 @@ type ServerStats struct {
 	// BytesRead and BytesWritten were moved by RDMA Read and RDMA Write, in
 	// Reads and Writes work requests.
 	Reads, Writes, BytesRead, BytesWritten uint64
-	Memory                                 PoolStats
+	// ReadReplies were sent with read chunks; Dones counts the RDMA_DONE that
+	// came for them.
+	ReadReplies, Dones uint64
+	Memory             PoolStats
 }
 
 // serverCounters is ServerStats while it counts.
@@ -127,6 +140,7 @@ type serverCounters struct {
 	inline, readChunks, positionZero              atomic.Uint64
 	writeChunks, replyChunks, longReplies         atomic.Uint64
 	invalidations, rejects, drops                 atomic.Uint64
+	readReplies, dones                            atomic.Uint64
 	versErrors, chunkErrors, ignored              atomic.Uint64
 	reads, writes, bytesRead, bytesWritten, conns atomic.Uint64
 }
@@ -248,7 +262,7 @@ func (s *Server) grant(n uint32) int {
 // runWatch ends connections whose client has stalled or fallen silent.
 func (s *Server) runWatch(ctx context.Context) {
 	const looks = 8 // in a stall timeout
-	tick := time.NewTicker(max(s.cfg.StallTimeout/looks, time.Millisecond))
+	tick := time.NewTicker(max(min(s.cfg.StallTimeout, s.cfg.DoneTimeout)/looks, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
@@ -302,6 +316,7 @@ func (s *Server) Stats() ServerStats {
 		VersErrors: n.versErrors.Load(), ChunkErrors: n.chunkErrors.Load(), Ignored: n.ignored.Load(),
 		Reads: n.reads.Load(), Writes: n.writes.Load(),
 		BytesRead: n.bytesRead.Load(), BytesWritten: n.bytesWritten.Load(),
+		ReadReplies: n.readReplies.Load(), Dones: n.dones.Load(),
 		Memory: s.pool.snapshot(),
 	}
 	s.mu.Lock()

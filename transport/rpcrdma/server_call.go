@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
@@ -51,15 +52,19 @@ type serverCall struct {
 	payloads [maxReplyPayloads]mem.Vec
 	added    int
 
-	into   []int
-	wrs    []verbs.SendWR
-	wc     [4]verbs.Completion // reaped while posting
-	sg     mem.Vec             // backs the wrs' Local
-	keys   []uint32
-	recvWR [1]verbs.RecvWR
+	into []int
+	wrs  []verbs.SendWR
+	// opened and windows are of a reply by read chunks, sent at exposedAt.
+	opened    []ReadSegment
+	windows   []verbs.Window
+	exposedAt time.Time           // serverConn.mu guards it
+	wc        [4]verbs.Completion // reaped while posting
+	sg        mem.Vec             // backs the wrs' Local
+	keys      []uint32
+	recvWR    [1]verbs.RecvWR
 
 	// refs is two once a reply is being posted: the worker's, and the
-	// completion's. A call abandoned because the connection is ending keeps
+	// completion's; and one more for an RDMA_DONE to come. A call abandoned because the connection is ending keeps
 	// its memory until the connection has ended.
 	refs      atomic.Int32
 	abandoned bool // the worker's
@@ -109,6 +114,10 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		return
 	}
 	if k.hdr.Version == Version2 && !k.admit2(ctx) {
+		return
+	}
+	if k.hdr.Proc == Done && k.c.exposures != nil {
+		k.done(ctx)
 		return
 	}
 	if k.hdr.Proc == Done || k.hdr.Proc == Error {
@@ -258,7 +267,10 @@ func (k *serverCall) serve(ctx context.Context) {
 	q := &k.req
 	*q = transport.Request{
 		Transport: q.Transport, Peer: q.Peer, Args: q.Args, Reply: q.Reply,
-		Lease: q.Lease, AddPayload: q.AddPayload,
+		Lease: k.leasePayload, AddPayload: q.AddPayload,
+	}
+	if k.c.exposures != nil && k.hdr.Version == Version1 {
+		q.Lease = func(n int) (mem.Seg, error) { return k.leaseUnoffered(ctx, n) }
 	}
 	k.handled = false
 	switch ok := oncrpc.Serve(ctx, (*callHandler)(k), q); {

@@ -49,6 +49,10 @@ type serverConn struct {
 	calls []*serverCall
 	free  chan *serverCall
 
+	// exposures holds a token for each reply whose read chunks are open; it is
+	// nil when none may be.
+	exposures chan struct{}
+
 	work    chan arrival
 	idle    atomic.Int32 // workers waiting for work
 	workers int          // only runConn knows
@@ -64,6 +68,10 @@ type serverConn struct {
 	cause  error // why the connection was given up by this side
 	ended  bool
 	watch  connWatch
+	// exposed are the calls that an RDMA_DONE is owed for, by XID; windows are
+	// not bound.
+	exposed map[uint32]*serverCall
+	windows []verbs.Window
 }
 
 // arrival is a message in receive buffer Recv.
@@ -84,6 +92,10 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 		invalidate: p.RemoteInvalidate,
 		acct:       poolAccount{limit: s.cfg.ConnMemory},
 	}
+	if s.cfg.ReadReplies {
+		c.exposures = make(chan struct{}, s.cfg.Credits)
+		c.exposed = map[uint32]*serverCall{}
+	}
 	c.outMax = c.out
 	if s.cfg.Versions.Has(Version2) {
 		c.outMax = s.cfg.InlineOut
@@ -92,11 +104,17 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 	return c
 }
 
+// receives is the number of receive buffers: for calls, and for the RDMA_DONE
+// owed.
+func (c *serverConn) receives() int { return c.s.cfg.Credits + recvSlack + cap(c.exposures) }
+
+// callsAtOnce is the number of serverCalls: one for each receive, and one for
+// each reply whose chunks are open.
+func (c *serverConn) callsAtOnce() int { return c.receives() + cap(c.exposures) }
+
 // callBytes is what a call has of the arena: room for its message, as much for
 // small payloads leased for it, and for messages about properties.
 func (c *serverConn) callBytes() int { return 2*c.outMax + ctlBytes }
-
-func (c *serverConn) receives() int { return c.s.cfg.Credits + recvSlack }
 
 // runConn is a client's life: set-up, reaping, and giving everything back.
 func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
@@ -110,14 +128,14 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 // makeBuffers makes what a connection holds for as long as it lives. The
 // caller closes the arena.
 func (c *serverConn) makeBuffers() (err error) {
-	cfg, n := &c.s.cfg, c.receives()
+	cfg, n, calls := &c.s.cfg, c.receives(), c.callsAtOnce()
 	size := c.callBytes()
-	if c.arena, err = mem.NewArena(n*(cfg.receiveSize()+size) + padRoom); err != nil {
+	if c.arena, err = mem.NewArena(n*cfg.receiveSize() + calls*size + padRoom); err != nil {
 		return err
 	}
 	c.work = make(chan arrival, n)
-	c.free = make(chan *serverCall, n)
-	for i := range n {
+	c.free = make(chan *serverCall, calls)
+	for i := range calls {
 		k := newServerCall(c, i, c.arena.Seg(n*cfg.receiveSize()+i*size, size))
 		c.calls = append(c.calls, k)
 		c.free <- k
@@ -144,8 +162,9 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 		SendQueue:   cap(c.sends)*groupWRs + cfg.ReadDepth,
 		RecvQueue:   n,
 		ReadsOut:    cfg.ReadDepth,
+		ReadsIn:     c.readsIn(),
 		Prepare: func(qp verbs.QP) error {
-			return c.postReceives(qp, min(n, firstReceives+recvSlack))
+			return c.postReceives(qp, min(n, firstReceives+recvSlack+cap(c.exposures)))
 		},
 	})
 	stopAccept()
@@ -215,8 +234,11 @@ func (c *serverConn) sent(w verbs.Completion) {
 	case verbs.OpRead:
 		<-c.reads
 		k.pulled()
-	case verbs.OpWrite:
+	case verbs.OpWrite, verbs.OpBind:
 		<-c.sends
+	case verbs.OpLocalInvalidate:
+		<-c.sends
+		k.closed()
 	case verbs.OpSend, verbs.OpSendInvalidate:
 		<-c.sends
 		k.unref()
@@ -261,6 +283,14 @@ func (c *serverConn) runWorker(ctx context.Context, a arrival) {
 	}
 }
 
+// readsIn is how many RDMA Reads the client may have outstanding here.
+func (c *serverConn) readsIn() int {
+	if c.exposures == nil {
+		return 0
+	}
+	return c.s.cfg.ReadDepth
+}
+
 func (c *serverConn) recvBuf(i int) mem.Seg {
 	n := c.s.cfg.receiveSize()
 	return c.arena.Seg(i*n, n)
@@ -273,7 +303,7 @@ func (c *serverConn) receive(i int) verbs.RecvWR {
 
 // pad is n zero bytes.
 func (c *serverConn) pad(n int) mem.Seg {
-	at := c.receives() * (c.s.cfg.receiveSize() + c.callBytes())
+	at := c.receives()*c.s.cfg.receiveSize() + c.callsAtOnce()*c.callBytes()
 	return c.arena.Seg(at, n)
 }
 
@@ -326,6 +356,9 @@ func (c *serverConn) overdue(now time.Time) error {
 	defer c.mu.Unlock()
 	if c.conn == nil || c.cause != nil || c.ended {
 		return nil
+	}
+	if err := c.doneOverdue(now); err != nil {
+		return err
 	}
 	w := &c.watch
 	if n := c.moved.Load(); n != w.moved || c.busy.Load() == 0 || w.movedAt.IsZero() {

@@ -109,9 +109,11 @@ func planPull(dst []pulledChunk, h *Header, inline, limit int) ([]pulledChunk, i
 type replyKind uint8
 
 const (
-	replyInline  replyKind = iota
-	replyLong              // as RDMA_NOMSG, in the reply chunk
-	replyRefused           // it fits nowhere
+	replyInline   replyKind = iota
+	replyLong               // as RDMA_NOMSG, in the reply chunk
+	replyRefused            // it fits nowhere
+	replyRead               // inline, with payloads in read chunks
+	replyReadLong           // as RDMA_NOMSG, in a read chunk at Position Zero, and others
 )
 
 // inStream as an element of replyPlan.Into: that payload stays in the stream.
@@ -125,6 +127,8 @@ type replyPlan struct {
 	Stream int
 	// Why is set with replyRefused.
 	Why *refusal
+	// Exposed is the number of read segments.
+	Exposed int
 }
 
 // planReply decides how a reply travels. l holds the chunks that the client

@@ -99,7 +99,8 @@ func (k *serverCall) sendDue(ctx context.Context) error {
 		n := len(k.head.Bytes())
 		k.wrs = append(k.wrs[:0], verbs.SendWR{Op: verbs.OpSend, Local: k.local(k.ctl.Slice(k.ctlUsed, n))})
 		k.ctlUsed += n
-		if err := k.post(ctx); err != nil {
+		k.refs.Add(1) // the completion's
+		if err := k.c.post(ctx, k.id, k.wrs, k.wc[:]); err != nil {
 			return err
 		}
 		k.c.s.count.sent.Add(uint64(n))

@@ -70,6 +70,8 @@ type slot struct {
 	wrs    []verbs.SendWR
 	binds  []key
 	placed []int
+	// pulled are the read chunks of the reply, in the lease.
+	pulled []xdr.Chunk
 	// lease is the long buffer of this call, if any; longCall and longReply
 	// are its parts.
 	lease, longCall, longReply mem.Seg
@@ -86,8 +88,12 @@ type slot struct {
 	headerLen, replyLen int
 	buf                 int
 	fault               error
-	// sending and invalidating are completions still to come.
+	// sending and invalidating are completions still to come, reading is how
+	// many of RDMA Reads.
 	sending, invalidating bool
+	reading               int
+	// owing is set when a reply that came too late wants an RDMA_DONE.
+	owing bool
 }
 
 // span is the segments from to to of slot.runs.

@@ -43,7 +43,7 @@ func (l *link) termsNow() Terms {
 	t, cfg := l.terms, &l.d.cfg
 	switch {
 	case l.version != versionSettled:
-		t.Version = Version2
+		t.Version, t.ReadReplies = Version2, false
 		t.SendInline = MinInline
 		t.RecvInline = min(cfg.InlineRecv, DefaultInline2)
 	case t.Version == Version2:
@@ -92,7 +92,7 @@ func (l *link) heard(h *Header) {
 		return
 	}
 	l.version = versionNext[l.version][versionHeard]
-	l.terms.Version = Version2
+	l.terms.Version, l.terms.ReadReplies = Version2, false
 	// XIDs as far from those of calls as can be.
 	l.props.begin(h.XID ^ 1<<31)
 	l.kick()

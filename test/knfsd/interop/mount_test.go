@@ -55,6 +55,8 @@ func words(g *knfsd.Guest, proto, more string) string {
 // rows are the plan rows that a mount of some kind must have taken.
 type rows struct {
 	inline, read, zero, write, reply bool
+	// padded calls are answered with ERR_CHUNK here, and go out once more unpadded.
+	padded bool
 }
 
 func (r rows) check(t *testing.T, s transport.Stats) {
@@ -70,6 +72,7 @@ func (r rows) check(t *testing.T, s transport.Stats) {
 		{"write chunks", r.write, s.WriteChunks},
 		{"reply chunks", r.reply, s.ReplyChunks},
 		{"reply chunks used", r.reply, s.LongReplies},
+		{"padded calls", r.padded, s.PaddedCalls},
 	} {
 		if c.want != (c.got > 0) {
 			t.Errorf("%s: %d, want some: %v", c.name, c.got, c.want)
@@ -89,6 +92,7 @@ var ways = []struct {
 	{"siw", "rdma", "", rows{inline: true, read: true, write: true, reply: true}},
 	{"siw-crc", "rdma", "crc", rows{inline: true, read: true, write: true, reply: true}},
 	{"siw-inline1024", "rdma", "inline=1024", rows{inline: true, read: true, write: true, reply: true}},
+	{"siw-msgp", "rdma", "msgp=64:512", rows{inline: true, read: true, write: true, reply: true, padded: true}},
 	{"siw-noddp", "rdma", "noddp", rows{inline: true, zero: true, reply: true}},
 	{"siw-noddp-inline1024", "rdma", "noddp,inline=1024", rows{inline: true, zero: true, reply: true}},
 	{"tcp", "tcp", "", rows{}},

@@ -25,14 +25,15 @@ import (
 )
 
 type options struct {
-	cfg     nfsd.Config
-	tcp     string
-	rdma    string
-	crc     bool
-	inline  int
-	credits int
-	stats   bool
-	verbose bool
+	cfg      nfsd.Config
+	tcp      string
+	rdma     string
+	crc      bool
+	inline   int
+	credits  int
+	readread bool
+	stats    bool
+	verbose  bool
 }
 
 func main() {
@@ -63,6 +64,7 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.crc, "crc", false, "ask iWARP clients for CRC32C")
 	f.IntVar(&o.inline, "inline", 4096, "inline threshold both ways, in `bytes`")
 	f.IntVar(&o.credits, "credits", 128, "most calls under way for an RDMA `client`")
+	f.BoolVar(&o.readread, "readread", false, "open replies that fit nowhere else to the client, for RDMA Read and RDMA_DONE")
 	f.IntVar(&o.cfg.MaxIO, "maxio", 1<<20, "largest READ and WRITE, in `bytes`")
 	lossy := f.Bool("lossy", false, "keep unstable writes of every export in memory until COMMIT")
 	async := f.Bool("async", false, "answer changes of names before they are on disk, for every export")
@@ -114,7 +116,7 @@ func run(args []string, out io.Writer, sig <-chan os.Signal) (err error) {
 	}
 	if o.rdma != "" {
 		dev = iwarp.Open(iwarp.Config{CRC: o.crc})
-		cfg := rpcrdma.ServerConfig{InlineIn: o.inline, InlineOut: o.inline, Credits: o.credits}
+		cfg := rpcrdma.ServerConfig{InlineIn: o.inline, InlineOut: o.inline, Credits: o.credits, ReadReplies: o.readread}
 		if o.verbose {
 			cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
