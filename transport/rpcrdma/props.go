@@ -68,22 +68,24 @@ func (p *props) post(id int) int {
 }
 
 // took notes that a message came into receive buffer id. When it was the last
-// one of an old, smaller size, the peer may be told of the new one: section
-// 6.2.1.
-func (p *props) took(id int) {
+// one of an old, smaller size, the peer may be told of the new one (section
+// 6.2.1), and a message is due.
+func (p *props) took(id int) (due bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.posted[id]
 	p.posted[id] = 0
 	if n >= p.size || p.stale == 0 {
-		return
+		return false
 	}
-	if p.stale--; p.stale == 0 {
-		h := p.header(UpdProp)
-		h.Props.AddUint32(PropReceiveSize, uint32(p.size))
-		// There is room: a raise is under way once at a time.
-		p.out = append(p.out, h)
+	if p.stale--; p.stale > 0 {
+		return false
 	}
+	h := p.header(UpdProp)
+	h.Props.AddUint32(PropReceiveSize, uint32(p.size))
+	// Beyond maxPropsOut, if need be: one raise is under way at a time.
+	p.out = append(p.out, h)
+	return true
 }
 
 // begin makes our properties due, the first time that it is called. Messages

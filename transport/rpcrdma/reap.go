@@ -92,7 +92,9 @@ func (l *link) received(c *verbs.Completion) {
 	l.d.stats.received.Add(uint64(c.Len))
 	n, err := parseHeader(b, &l.scratch, l.accepted())
 	h := &l.scratch
-	l.props.took(buf)
+	if l.props.took(buf) {
+		l.kick()
+	}
 	if c.Invalidated {
 		l.invalidated(h.XID, c.InvalidatedKey)
 	}

@@ -30,7 +30,7 @@ func (l *link) yields(s *slot, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if re.Code == ErrVers {
-		return l.terms.Version == Version1
+		return l.version == versionSettled && l.terms.Version == Version1
 	}
 	before, d, f := s.terms.Demands, &s.demands, re.Fault
 	switch re.Code {
