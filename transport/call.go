@@ -113,6 +113,9 @@ type Request struct {
 	// Lease lends n bytes of memory in which a reply's payload may stand. The
 	// transport takes it back when the reply has been sent.
 	Lease func(n int) (mem.Seg, error)
+	// Back makes calls on the client by the connection that this call came by;
+	// nil where there is no backward direction.
+	Back Backchannel
 	// AddPayload makes v a payload of the reply and returns its index for
 	// Reply.Payload. v must be (part of) what Lease lent.
 	AddPayload func(v Payload) int

@@ -62,6 +62,8 @@ type Stats struct {
 	// Credits is the grant now in force; CreditWaits counts the calls that had
 	// to wait for one.
 	Credits, CreditWaits uint64
+	// Callbacks counts the calls of the server's that were served.
+	Callbacks uint64
 	// Terms are those of the connection whose terms changed last.
 	Terms Terms
 }
@@ -103,6 +105,7 @@ func (s *Stats) Add(o Stats) {
 	s.LocalInvalidations += o.LocalInvalidations
 	s.Credits += o.Credits
 	s.CreditWaits += o.CreditWaits
+	s.Callbacks += o.Callbacks
 	if o.Terms.Version != 0 {
 		s.Terms = o.Terms
 	}

@@ -10,7 +10,7 @@ import (
 // What of the requester is for messages of version 2 besides calls and replies.
 
 // controlID is that of Sends of runControl.
-func (l *link) controlID() uint64 { return uint64(len(l.all)) << 1 }
+func (l *link) controlID() uint64 { return uint64(len(l.all)+len(l.back)) << 1 }
 
 // kick tells runControl that messages are due.
 func (l *link) kick() {

@@ -22,6 +22,9 @@ const (
 	defaultMaxPayload = 1 << 20
 	defaultStallLimit = 5 * time.Second
 
+	defaultCallbackCredits = 16
+	maxCallbackCredits     = 256
+
 	// maxLongHead bounds what a long message has besides payloads.
 	maxLongHead = 64 * 1024
 	// longMessages is how many of the longest messages can be under way.
@@ -57,6 +60,11 @@ type DialerConfig struct {
 	// ReadReplies takes replies by read chunks and offers no other ones, for
 	// servers of RFC 5666 that work so.
 	ReadReplies bool
+	// Callbacks, when not nil, serves the calls that the server makes on our
+	// connections (RFC 8167), as many at a time as CallbackCredits (16) on each.
+	// It is borrowed until every link is closed.
+	Callbacks       transport.Handler
+	CallbackCredits int
 	// MaxPayload bounds the payload bytes of one call each way (1 MiB).
 	MaxPayload int
 	// LongBytes bounds the memory for reply chunks and for calls that must be
@@ -80,7 +88,14 @@ func (c *DialerConfig) setDefaults() {
 	if c.Credits <= 0 {
 		c.Credits = defaultCredits
 	}
-	c.Credits = max(1, min(c.Credits, maxCredits, c.Device.Caps().MaxQueue-extraReceives))
+	switch {
+	case c.Callbacks == nil:
+		c.CallbackCredits = 0
+	case c.CallbackCredits <= 0:
+		c.CallbackCredits = defaultCallbackCredits
+	}
+	c.CallbackCredits = min(c.CallbackCredits, maxCallbackCredits)
+	c.Credits = max(1, min(c.Credits, maxCredits, c.Device.Caps().MaxQueue-extraReceives-c.CallbackCredits))
 	if c.Padding.Align > 0 {
 		c.Padding.Align = min(c.Padding.Align, MaxPadAlign)
 		c.Padding.Threshold = max(c.Padding.Threshold, MinPadThreshold)
@@ -107,6 +122,9 @@ func (c *DialerConfig) receiveSize() int {
 	}
 	return c.InlineRecv
 }
+
+// receives is how many receives a link has posted.
+func (c *DialerConfig) receives() int { return c.Credits + extraReceives + c.CallbackCredits }
 
 // dialer is the requester: it makes links to one server, and holds what
 // outlives them.
@@ -246,7 +264,7 @@ type counters struct {
 	paddedCalls, readReplies                atomic.Uint64
 	writeChunks, replyChunks, longReplies   atomic.Uint64
 	remoteInvalidations, localInvalidations atomic.Uint64
-	creditWaits, resends                    atomic.Uint64
+	creditWaits, resends, callbacks         atomic.Uint64
 	// credits is the sum of the grants of living links.
 	credits atomic.Int64
 }
@@ -263,5 +281,6 @@ func (c *counters) snapshot() transport.Stats {
 		WriteChunks: c.writeChunks.Load(), ReplyChunks: c.replyChunks.Load(), LongReplies: c.longReplies.Load(),
 		RemoteInvalidations: c.remoteInvalidations.Load(), LocalInvalidations: c.localInvalidations.Load(),
 		Credits: uint64(max(c.credits.Load(), 0)), CreditWaits: c.creditWaits.Load(),
+		Callbacks: c.callbacks.Load(),
 	}
 }

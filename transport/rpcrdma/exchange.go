@@ -109,7 +109,7 @@ func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call)
 	s.sending = last.Signaled
 	l.sending(s)
 	l.mu.Unlock()
-	posted, err := l.post(ctx, s, ctx.Done())
+	posted, err := l.post(ctx, &s.sender, ctx.Done())
 	if err != nil && posted < len(s.wrs) {
 		l.unbound(s, posted)
 		l.noteLoss(err)
@@ -134,7 +134,7 @@ func (l *link) noteLoss(err error) {
 // post posts s.wrs. While the send queue is full it waits until the reaper has
 // got something, or until stop, which is ctx's or nil. A peer that takes nothing
 // off the wire for too long costs the link.
-func (l *link) post(ctx context.Context, s *slot, stop <-chan struct{}) (posted int, err error) {
+func (l *link) post(ctx context.Context, s *sender, stop <-chan struct{}) (posted int, err error) {
 	l.arm(ctx, s)
 	defer s.stall.Stop()
 	posted, err = l.conn.PostSend(s.wrs)
@@ -178,7 +178,7 @@ func (l *link) tellRoom() {
 }
 
 // arm starts s.stall. When ctx has a deadline, the patience beyond it is short.
-func (l *link) arm(ctx context.Context, s *slot) {
+func (l *link) arm(ctx context.Context, s *sender) {
 	d := l.d.cfg.StallLimit
 	if t, ok := ctx.Deadline(); ok {
 		d = min(d, max(time.Until(t), 0)+time.Second)
@@ -247,7 +247,7 @@ func (l *link) quiesce(ctx context.Context, s *slot) {
 	l.mu.Unlock()
 	if n > 0 {
 		l.d.stats.localInvalidations.Add(uint64(n))
-		if _, err := l.post(ctx, s, nil); err != nil {
+		if _, err := l.post(ctx, &s.sender, nil); err != nil {
 			// RFC 8166 section 4.5.4: memory is not given back while exposed.
 			l.fail(err)
 		}
@@ -266,7 +266,7 @@ func (l *link) quiesce(ctx context.Context, s *slot) {
 // settle waits for the completions that s has asked for, or for the end of the
 // link, after which they do not matter.
 func (l *link) settle(ctx context.Context, s *slot) {
-	l.arm(ctx, s)
+	l.arm(ctx, &s.sender)
 	defer s.stall.Stop()
 	for {
 		l.mu.Lock()

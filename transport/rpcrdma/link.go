@@ -33,7 +33,12 @@ type link struct {
 	users sync.WaitGroup
 	// undone has room for every slot.
 	undone chan *slot
-	close  sync.Once
+	// back serve what the reaper puts into calledBack, which has room for as
+	// many calls as there are credits for; stopBack ends their context.
+	back       []backCall
+	calledBack chan arrival
+	stopBack   context.CancelFunc
+	close      sync.Once
 
 	// What only the reaper uses.
 	scratch  Header
@@ -79,14 +84,17 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 		d: d, long: long, credits: newCredits(d.cfg.Credits), maxSGE: caps.MaxSGE,
 		done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
 		ctl: make(chan struct{}, 1), ctlSent: make(chan struct{}, 1), control: make(chan struct{}),
-		undone: make(chan *slot, d.cfg.Credits),
+		undone: make(chan *slot, d.cfg.Credits), calledBack: make(chan arrival, d.cfg.CallbackCredits),
 	}
+	backCtx, stopBack := context.WithCancel(context.Background())
+	l.stopBack = stopBack
 	if err := l.layOutArena(); err != nil {
+		stopBack()
 		return nil, err
 	}
 	opts := verbs.ConnOptions{
 		SendQueue: min(caps.MaxQueue, 8*d.cfg.Credits+8*maxPlanSegments),
-		RecvQueue: d.cfg.Credits + extraReceives,
+		RecvQueue: d.cfg.receives(),
 		ReadsIn:   max(1, min(readsIn, caps.MaxReadDepth)),
 		ReadsOut:  d.readsOut(),
 		LocalAddr: d.cfg.LocalAddr,
@@ -98,6 +106,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	}
 	conn, err := d.cfg.Device.Dial(ctx, d.cfg.Addr, opts)
 	if err != nil {
+		stopBack()
 		return nil, errors.Join(err, l.freeArena())
 	}
 	l.conn = conn
@@ -112,6 +121,10 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	if d.cfg.ReadReplies {
 		l.users.Add(1)
 		go l.runDone()
+	}
+	for i := range l.back {
+		l.users.Add(1)
+		go l.back[i].runBack(backCtx)
 	}
 	return l, nil
 }
@@ -133,10 +146,10 @@ func terms(cfg *DialerConfig, private []byte) Terms {
 func (l *link) layOutArena() error {
 	cfg := &l.d.cfg
 	const scratch = 8
-	receives := cfg.Credits + extraReceives
+	receives := cfg.receives()
 	perSlot := maxHeaderLen + cfg.InlineSend + scratch
 	size := cfg.receiveSize()
-	a, err := mem.NewArena(cfg.Credits*perSlot + (cfg.Credits+receives)*size + maxCtl)
+	a, err := mem.NewArena(cfg.Credits*perSlot + (cfg.Credits+receives)*size + cfg.CallbackCredits*2*cfg.InlineSend + maxCtl)
 	if err != nil {
 		return err
 	}
@@ -155,7 +168,7 @@ func (l *link) layOutArena() error {
 		l.bufs[i] = next(size)
 	}
 	l.ctlBuf = next(maxCtl)
-	l.props = newProps(len(l.bufs), size, cfg.InlineSend)
+	l.props = newProps(len(l.bufs), size, cfg.InlineSend, backwardSupport(cfg.Callbacks != nil))
 	l.all = make([]slot, cfg.Credits)
 	for i := range l.all {
 		s := &l.all[i]
@@ -164,6 +177,13 @@ func (l *link) layOutArena() error {
 			header: next(maxHeaderLen), call: next(cfg.InlineSend), scratch: next(scratch),
 		}
 		l.free = append(l.free, s)
+	}
+	l.back = make([]backCall, cfg.CallbackCredits)
+	for i := range l.back {
+		l.back[i] = backCall{
+			l: l, id: uint64(cfg.Credits+i) << 1, buf: next(cfg.InlineSend), lent: next(cfg.InlineSend),
+			sent: make(chan struct{}, 1),
+		}
 	}
 	return nil
 }
@@ -179,7 +199,7 @@ func (d *dialer) readsOut() int {
 func (l *link) freeArena() error { return errors.Join(l.region.Close(), l.arena.Close()) }
 
 func (l *link) postFirst(qp verbs.QP) error {
-	wrs := make([]verbs.RecvWR, l.d.cfg.Credits+extraReceives)
+	wrs := make([]verbs.RecvWR, l.d.cfg.receives())
 	for i := range wrs {
 		wrs[i] = l.receive(i)
 	}
@@ -213,6 +233,7 @@ func (l *link) fail(err error) {
 		if err := l.conn.Close(); err != nil {
 			l.d.cfg.Logf("closing the connection to %s: %v", l.d.cfg.Addr, err)
 		}
+		l.stopBack()
 	}
 }
 
@@ -226,6 +247,11 @@ func (l *link) Close() error {
 	l.close.Do(func() {
 		for i := range l.all {
 			if t := l.all[i].stall; t != nil {
+				t.Stop()
+			}
+		}
+		for i := range l.back {
+			if t := l.back[i].stall; t != nil {
 				t.Stop()
 			}
 		}

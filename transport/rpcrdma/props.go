@@ -51,12 +51,21 @@ const maxPropsOut = 16
 var errPropsFlood = fmt.Errorf("%w: property messages come faster than their answers are taken", transport.ErrProtocol)
 
 // newProps is for a connection with that many receive buffers of receiveMax bytes.
-func newProps(receives, receiveMax, sendMax int) *props {
+func newProps(receives, receiveMax, sendMax int, backward BackwardSupport) *props {
 	return &props{
-		receiveMax: receiveMax, sendMax: sendMax, backward: BackwardNone,
+		receiveMax: receiveMax, sendMax: sendMax, backward: backward,
 		size: receiveMax, told: receiveMax, posted: make([]int, receives),
 		peerSize: DefaultInline2, peerBackward: BackwardInline,
 	}
+}
+
+// backwardSupport is what an end receives of the backward direction if it serves
+// it at all: what is inline.
+func backwardSupport(serves bool) BackwardSupport {
+	if serves {
+		return BackwardInline
+	}
+	return BackwardNone
 }
 
 // post returns the size with which receive buffer id is to be posted now.

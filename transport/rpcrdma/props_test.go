@@ -81,7 +81,7 @@ func TestPropsAsk(t *testing.T) {
 		{"lower, rejected", introduction(65536, 1), 16384, V2{Rejected: subset(0)}, 16384, 16384},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newProps(4, 8192, 16384)
+			p := newProps(4, 8192, 16384, BackwardNone)
 			p.begin(77)
 			if h, ok := p.next(); !ok || h.Proc != ConnProp {
 				t.Fatalf("got %+v", h)
@@ -125,7 +125,7 @@ func TestPropsAsk(t *testing.T) {
 
 // TestPropsRefused has a peer without property messages answer them with errors.
 func TestPropsRefused(t *testing.T) {
-	p := newProps(4, 8192, 16384)
+	p := newProps(4, 8192, 16384, BackwardNone)
 	if p.refused(78) {
 		t.Error("a message that was not sent is refused")
 	}
@@ -150,7 +150,7 @@ func TestPropsRefused(t *testing.T) {
 // TestPropsReceiveLimit: the peer is taken to know our receive size when ours has
 // been sent and it has shown that it reads such messages.
 func TestPropsReceiveLimit(t *testing.T) {
-	p := newProps(4, 65536, 65536)
+	p := newProps(4, 65536, 65536, BackwardNone)
 	want := func(n int) {
 		t.Helper()
 		if got := p.receiveLimit(); got != n {

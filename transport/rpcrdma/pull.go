@@ -56,7 +56,7 @@ func (l *link) pull(ctx context.Context, s *slot) error {
 	l.mu.Lock()
 	s.reading = len(s.wrs)
 	l.mu.Unlock()
-	if _, err := l.post(ctx, s, nil); err != nil {
+	if _, err := l.post(ctx, &s.sender, nil); err != nil {
 		l.fail(err)
 	}
 	l.settle(ctx, s)
@@ -79,7 +79,7 @@ func (l *link) sendDone(s *slot) {
 	l.mu.Lock()
 	s.sending = true
 	l.mu.Unlock()
-	if _, err := l.post(ctx, s, nil); err != nil {
+	if _, err := l.post(ctx, &s.sender, nil); err != nil {
 		l.fail(err)
 	}
 	l.settle(ctx, s)

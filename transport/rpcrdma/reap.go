@@ -71,7 +71,12 @@ func (l *link) reap(c *verbs.Completion) {
 	case c.ID == l.controlID():
 		l.ctlSent <- struct{}{}
 	default:
-		s := &l.all[c.ID>>1]
+		i := int(c.ID >> 1)
+		if i >= len(l.all) {
+			l.back[i-len(l.all)].sent <- struct{}{}
+			return
+		}
+		s := &l.all[i]
 		switch {
 		case c.ID&1 != 0:
 			s.invalidating = false
@@ -105,13 +110,27 @@ func (l *link) received(c *verbs.Completion) {
 	case h.Proc == Done:
 		l.badMessage() // discarded without answer (RFC 8166 section 4.6)
 	case reverseCall(h, b[n:]) && !l.pullable(h):
-		// We never said that we serve calls, so no responder may make any
-		// (RFC 8167 section 6). None is answered.
-		l.d.stats.badReplies.Add(1)
+		if l.callBack(arrival{buf, c.Len}) {
+			return
+		}
 	default:
 		buf = l.replied(h, buf, n, c.Len)
 	}
 	l.repost = append(l.repost, l.receive(buf))
+}
+
+// callBack hands a call of the server's to who serves it. Unless we said that we
+// do, which is for the protocol above to say, no server may make any (RFC 8167
+// section 6): they are counted and not answered. Nor are those beyond the
+// credits. l.mu is held.
+func (l *link) callBack(a arrival) bool {
+	select {
+	case l.calledBack <- a:
+		return true
+	default:
+		l.d.stats.badReplies.Add(1)
+		return false
+	}
 }
 
 // reverseCall tells whether a message is a call from the responder (RFC 8167).

@@ -45,6 +45,9 @@ type ServerConfig struct {
 	// not send RDMA_DONE for so long; default 30 s.
 	ReadReplies bool
 	DoneTimeout time.Duration
+	// Backward is how many calls a handler can have under way on one client
+	// (RFC 8167), by transport.Request.Back, which is nil when it is 0.
+	Backward int
 	// StallTimeout ends the connection of a client that neither takes its
 	// replies nor serves RDMA Reads for so long; default 30 s.
 	StallTimeout time.Duration
@@ -81,10 +84,11 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.ReadDepth = min(cfg.ReadDepth, caps.MaxReadDepth)
-	cfg.Credits = min(cfg.Credits, caps.MaxQueue-recvSlack)
+	most := caps.MaxQueue - recvSlack - cfg.Backward
 	if cfg.ReadReplies {
-		cfg.Credits = min(cfg.Credits, (caps.MaxQueue-recvSlack)/2)
+		most /= 2
 	}
+	cfg.Credits = min(cfg.Credits, most)
 	for _, n := range []int{cfg.InlineIn, cfg.InlineOut} {
 		if n%1024 != 0 || n < MinInline || n > MaxInline || n > caps.MaxMessage {
 			return fmt.Errorf("rpcrdma: inline size of %d bytes", n)
@@ -93,7 +97,7 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 	switch {
 	case cfg.Versions.Low > cfg.Versions.High || !AllVersions.Has(cfg.Versions.Low) || !AllVersions.Has(cfg.Versions.High):
 		return fmt.Errorf("rpcrdma: versions %d to %d", cfg.Versions.Low, cfg.Versions.High)
-	case cfg.Credits < 1 || cfg.TotalCredits < 1 || cfg.MaxConns < 1 || cfg.ReadDepth < 0 || cfg.StallTimeout < 0 || cfg.DoneTimeout < 0:
+	case cfg.Backward < 0 || cfg.Credits < 1 || cfg.TotalCredits < 1 || cfg.MaxConns < 1 || cfg.ReadDepth < 0 || cfg.StallTimeout < 0 || cfg.DoneTimeout < 0:
 		return errors.New("rpcrdma: credits, connections, reads and timeouts must be positive")
 	case cfg.MaxPayload < 1 || cfg.ConnMemory > cfg.Memory || cfg.ConnMemory < 2*roundUp(cfg.MaxPayload+headRoom, poolUnit):
 		return fmt.Errorf("rpcrdma: %d bytes of memory, %d for a client, cannot hold a call with payloads of %d",
@@ -130,7 +134,9 @@ type ServerStats struct {
 	// ReadReplies were sent with read chunks; Dones counts the RDMA_DONE that
 	// came for them.
 	ReadReplies, Dones uint64
-	Memory             PoolStats
+	// BackwardCalls were made on clients.
+	BackwardCalls uint64
+	Memory        PoolStats
 }
 
 // serverCounters is ServerStats while it counts.
@@ -140,7 +146,7 @@ type serverCounters struct {
 	inline, readChunks, positionZero              atomic.Uint64
 	writeChunks, replyChunks, longReplies         atomic.Uint64
 	invalidations, rejects, drops                 atomic.Uint64
-	readReplies, dones                            atomic.Uint64
+	readReplies, dones, backward                  atomic.Uint64
 	versErrors, chunkErrors, ignored              atomic.Uint64
 	reads, writes, bytesRead, bytesWritten, conns atomic.Uint64
 }
@@ -316,7 +322,7 @@ func (s *Server) Stats() ServerStats {
 		VersErrors: n.versErrors.Load(), ChunkErrors: n.chunkErrors.Load(), Ignored: n.ignored.Load(),
 		Reads: n.reads.Load(), Writes: n.writes.Load(),
 		BytesRead: n.bytesRead.Load(), BytesWritten: n.bytesWritten.Load(),
-		ReadReplies: n.readReplies.Load(), Dones: n.dones.Load(),
+		ReadReplies: n.readReplies.Load(), Dones: n.dones.Load(), BackwardCalls: n.backward.Load(),
 		Memory: s.pool.snapshot(),
 	}
 	s.mu.Lock()

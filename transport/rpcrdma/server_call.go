@@ -48,6 +48,7 @@ type serverCall struct {
 	reply    xdr.Writer
 	head     xdr.Writer
 	req      transport.Request
+	lend     func(int) (mem.Seg, error) // leasePayload
 	handled  bool
 	payloads [maxReplyPayloads]mem.Vec
 	added    int
@@ -80,8 +81,9 @@ func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 	k.req = transport.Request{
 		Transport: c.s.dev.Caps().Provider, Peer: c.peer,
 		Args: &k.args, Reply: &k.reply,
-		Lease: k.leasePayload, AddPayload: k.addPayload,
+		AddPayload: k.addPayload,
 	}
+	k.lend = k.leasePayload
 	return k
 }
 
@@ -120,24 +122,24 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		k.done(ctx)
 		return
 	}
-	if k.hdr.Proc == Done || k.hdr.Proc == Error {
-		k.ignore(ctx) // RFC 8166 section 4.6.2; we make no calls that could fail
+	switch reply, awaited := k.isReply(in, at); {
+	case awaited:
+		k.dismiss(ctx)
 		return
+	case reply || k.hdr.Proc == Done: // RFC 8166 section 4.6.2
+		k.ignore(ctx)
+		return
+	}
+	if k.c.back != nil {
+		k.c.back.version.Store(k.hdr.Version)
 	}
 	n.calls.Add(1)
 	if err := k.admit(ctx, in, at); err != nil {
 		k.giveUp(ctx, err)
 		return
 	}
-	switch isReply, err := k.checkRPC(); {
-	case err != nil:
+	if err := k.checkRPC(); err != nil {
 		k.giveUp(ctx, err)
-		return
-	case isReply && k.hdr.Version == Version2:
-		k.giveUp(ctx, chunkError("RPC reply in a message that is said to be a call"))
-		return
-	case isReply:
-		k.ignore(ctx)
 		return
 	}
 	k.serve(ctx)
@@ -235,18 +237,34 @@ func (k *serverCall) tally(pulls bool) {
 	}
 }
 
+// isReply tells whether the message in in, of which header bytes are the
+// transport's, is the reply to a backward call: then it is handed to that call,
+// if one awaits it.
+func (k *serverCall) isReply(in []byte, header int) (reply, awaited bool) {
+	h := &k.hdr
+	if h.Proc != Error {
+		xid, isReply, ok := oncrpc.PeekXID(in[header:])
+		reply = ok && isReply && xid == h.XID && h.Proc != NoMsg
+		if h.Version == Version2 && h.Direction == DirCall || h.Version == Version1 && !reply {
+			return false, false
+		}
+	}
+	return true, (reply || h.Proc == Error) && k.c.back != nil && k.c.back.replied(h, in, header)
+}
+
 // checkRPC looks at the first words of the RPC message: its XID must be the
-// header's (RFC 8166 section 4.5.2), and it should be a call.
-func (k *serverCall) checkRPC() (isReply bool, err error) {
+// header's (RFC 8166 section 4.5.2).
+func (k *serverCall) checkRPC() error {
 	peek := k.args
-	xid, kind := peek.Uint32(), peek.Uint32()
+	xid := peek.Uint32()
+	peek.Uint32()
 	switch {
 	case peek.Err() != nil:
-		return false, chunkError("RPC message cut short: %v", peek.Err())
+		return chunkError("RPC message cut short: %v", peek.Err())
 	case xid != k.hdr.XID:
-		return false, chunkError("XID %#x in the RPC message, %#x in the header", xid, k.hdr.XID)
+		return chunkError("XID %#x in the RPC message, %#x in the header", xid, k.hdr.XID)
 	}
-	return kind == 1, nil
+	return nil
 }
 
 var errNoReply = errors.New("the handler gave no reply")
@@ -267,7 +285,10 @@ func (k *serverCall) serve(ctx context.Context) {
 	q := &k.req
 	*q = transport.Request{
 		Transport: q.Transport, Peer: q.Peer, Args: q.Args, Reply: q.Reply,
-		Lease: k.leasePayload, AddPayload: q.AddPayload,
+		Lease: k.lend, AddPayload: q.AddPayload,
+	}
+	if k.c.back != nil {
+		q.Back = k.c.back
 	}
 	if k.c.exposures != nil && k.hdr.Version == Version1 {
 		q.Lease = func(n int) (mem.Seg, error) { return k.leaseUnoffered(ctx, n) }
@@ -283,9 +304,14 @@ func (k *serverCall) serve(ctx context.Context) {
 	}
 }
 
-// ignore gives the receive buffer back and leaves the message unanswered.
+// ignore leaves a message unanswered that is of no use.
 func (k *serverCall) ignore(ctx context.Context) {
 	k.c.s.count.ignored.Add(1)
+	k.dismiss(ctx)
+}
+
+// dismiss gives the receive buffer back, and that is all.
+func (k *serverCall) dismiss(ctx context.Context) {
 	if err := k.repost(); err != nil {
 		k.abandon(ctx, err)
 	}

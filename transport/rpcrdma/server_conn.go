@@ -53,6 +53,9 @@ type serverConn struct {
 	// nil when none may be.
 	exposures chan struct{}
 
+	back *backchannel  // nil when there is none
+	gone chan struct{} // closed when no work request is carried out any more
+
 	work    chan arrival
 	idle    atomic.Int32 // workers waiting for work
 	workers int          // only runConn knows
@@ -91,6 +94,7 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 		out:        min(s.cfg.InlineOut, p.RecvSize),
 		invalidate: p.RemoteInvalidate,
 		acct:       poolAccount{limit: s.cfg.ConnMemory},
+		gone:       make(chan struct{}),
 	}
 	if s.cfg.ReadReplies {
 		c.exposures = make(chan struct{}, s.cfg.Credits)
@@ -100,13 +104,18 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 	if s.cfg.Versions.Has(Version2) {
 		c.outMax = s.cfg.InlineOut
 	}
-	c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut)
+	c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut, backwardSupport(s.cfg.Backward > 0))
 	return c
 }
 
-// receives is the number of receive buffers: for calls, and for the RDMA_DONE
-// owed.
-func (c *serverConn) receives() int { return c.s.cfg.Credits + recvSlack + cap(c.exposures) }
+// receives is the number of receive buffers.
+func (c *serverConn) receives() int { return c.s.cfg.Credits + c.otherReceives() }
+
+// otherReceives is how many of them are for what costs no credit: RDMA_DONE owed,
+// replies to backward calls, and the slack.
+func (c *serverConn) otherReceives() int {
+	return recvSlack + cap(c.exposures) + c.s.cfg.Backward
+}
 
 // callsAtOnce is the number of serverCalls: one for each receive, and one for
 // each reply whose chunks are open.
@@ -130,7 +139,7 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 func (c *serverConn) makeBuffers() (err error) {
 	cfg, n, calls := &c.s.cfg, c.receives(), c.callsAtOnce()
 	size := c.callBytes()
-	if c.arena, err = mem.NewArena(n*cfg.receiveSize() + calls*size + padRoom); err != nil {
+	if c.arena, err = mem.NewArena(n*cfg.receiveSize() + calls*size + cfg.Backward*c.outMax + padRoom); err != nil {
 		return err
 	}
 	c.work = make(chan arrival, n)
@@ -139,6 +148,9 @@ func (c *serverConn) makeBuffers() (err error) {
 		k := newServerCall(c, i, c.arena.Seg(n*cfg.receiveSize()+i*size, size))
 		c.calls = append(c.calls, k)
 		c.free <- k
+	}
+	if cfg.Backward > 0 {
+		c.back = newBackchannel(c, func(i int) mem.Seg { return c.arena.Seg(n*cfg.receiveSize()+calls*size+i*c.outMax, c.outMax) })
 	}
 	groups := min(sendGroups, (c.s.dev.Caps().MaxQueue-cfg.ReadDepth)/groupWRs)
 	c.sends = make(chan struct{}, groups)
@@ -164,7 +176,7 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 		ReadsOut:    cfg.ReadDepth,
 		ReadsIn:     c.readsIn(),
 		Prepare: func(qp verbs.QP) error {
-			return c.postReceives(qp, min(n, firstReceives+recvSlack+cap(c.exposures)))
+			return c.postReceives(qp, min(n, firstReceives+c.otherReceives()))
 		},
 	})
 	stopAccept()
@@ -184,6 +196,10 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 	// are waited for; they see their context end.
 	closeErr := conn.Close()
 	stop()
+	close(c.gone)
+	if c.back != nil {
+		c.back.end()
+	}
 	c.joined.Wait()
 	for _, k := range c.calls {
 		k.release()
@@ -227,9 +243,14 @@ func (c *serverConn) completed(ctx context.Context, w verbs.Completion) {
 // sent handles a completion of the send queue, on the run goroutine or on a
 // worker's.
 func (c *serverConn) sent(w verbs.Completion) {
-	k := c.calls[w.ID]
 	c.moved.Add(1)
 	c.busy.Add(-1)
+	if i := int(w.ID) - len(c.calls); i >= 0 {
+		<-c.sends
+		c.back.sent(i)
+		return
+	}
+	k := c.calls[w.ID]
 	switch w.Op {
 	case verbs.OpRead:
 		<-c.reads
@@ -303,7 +324,7 @@ func (c *serverConn) receive(i int) verbs.RecvWR {
 
 // pad is n zero bytes.
 func (c *serverConn) pad(n int) mem.Seg {
-	at := c.receives()*c.s.cfg.receiveSize() + c.callsAtOnce()*c.callBytes()
+	at := c.receives()*c.s.cfg.receiveSize() + c.callsAtOnce()*c.callBytes() + c.s.cfg.Backward*c.outMax
 	return c.arena.Seg(at, n)
 }
 

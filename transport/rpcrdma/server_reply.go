@@ -139,7 +139,7 @@ func (k *serverCall) send(ctx context.Context, h *Header, send verbs.SendWR) {
 	// What the client may send by reason of this reply must find a receive.
 	err := k.repost()
 	if err == nil {
-		err = c.postReceives(c.conn, min(grant+recvSlack+cap(c.exposures), c.receives()))
+		err = c.postReceives(c.conn, min(grant+c.otherReceives(), c.receives()))
 	}
 	if err != nil {
 		k.abandon(ctx, err)
@@ -172,6 +172,8 @@ func (c *serverConn) post(ctx context.Context, id int, wrs []verbs.SendWR, wc []
 		case c.sends <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-c.gone:
+			return errLinkDead
 		}
 		c.busy.Add(1)
 		n, reaped, err := c.conn.PostAndReap(g, wc)

@@ -18,12 +18,14 @@ const (
 )
 
 // setRoom makes msg as long as the client's receives are known to be.
-func (k *serverCall) setRoom() {
-	n := k.c.out
-	if k.hdr.Version == Version2 {
-		n = min(k.c.props.sendLimit(), k.c.outMax)
+func (k *serverCall) setRoom() { k.msg = k.buf.Slice(0, k.c.sendInline(k.hdr.Version)) }
+
+// sendInline is the most that a message of the version to the client may hold.
+func (c *serverConn) sendInline(version uint32) int {
+	if version == Version2 {
+		return min(c.props.sendLimit(), c.outMax)
 	}
-	k.msg = k.buf.Slice(0, n)
+	return c.out
 }
 
 // note takes what a message tells about properties as soon as it arrives, so
@@ -53,8 +55,8 @@ func aboutProps(b []byte) bool {
 	return ConnProp <= proc && proc <= UpdProp
 }
 
-// admit2 deals with what comes in version 2 besides calls, and tells whether
-// the message may be one.
+// admit2 deals with what comes in version 2 besides calls and replies, and tells
+// whether the message may be one.
 func (k *serverCall) admit2(ctx context.Context) bool {
 	c, h := k.c, &k.hdr
 	c.props.begin(0)
@@ -64,10 +66,7 @@ func (k *serverCall) admit2(ctx context.Context) bool {
 	}
 	switch h.Proc {
 	case Msg, NoMsg:
-		if h.Direction == DirCall {
-			return true
-		}
-		k.ignore(ctx)
+		return true
 	case Optional:
 		// None is known here; replies are not answered.
 		if h.Direction == DirCall {
@@ -76,7 +75,9 @@ func (k *serverCall) admit2(ctx context.Context) bool {
 			k.ignore(ctx)
 		}
 	case Error:
-		c.props.refused(h.XID)
+		if !c.props.refused(h.XID) {
+			return true
+		}
 		k.ignore(ctx)
 	default: // note has taken it
 		if err := k.repost(); err != nil {

@@ -406,7 +406,7 @@ func TestServerProperties2(t *testing.T) {
 // TestServerPropertyFlood: a client that asks and never takes the answers loses
 // its connection, whatever it asks.
 func TestServerPropertyFlood(t *testing.T) {
-	p := newProps(1, 4096, 4096)
+	p := newProps(1, 4096, 4096, BackwardNone)
 	var err error
 	for i := range uint32(100) {
 		if err = p.received(&Header{XID: i, Version: Version2, Proc: ReqProp}); err != nil {

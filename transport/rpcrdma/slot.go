@@ -45,8 +45,7 @@ type slot struct {
 	header, call, scratch mem.Seg
 	// woke has a token when something happened that the caller may wait for.
 	woke chan struct{}
-	// stall gives the link up when it runs out.
-	stall *time.Timer
+	sender
 
 	// What follows belongs to the caller's goroutine.
 
@@ -65,9 +64,7 @@ type slot struct {
 	chunks     [maxPlanChunks]Chunk
 	ends       [maxPlanChunks]int // of the chunks, in Lists.store
 	local      []mem.Seg
-	// wrs are the work requests to be posted: first those that bind, one for
-	// each of binds.
-	wrs    []verbs.SendWR
+	// binds are the keys of the first requests to be posted.
 	binds  []key
 	placed []int
 	// pulled are the read chunks of the reply, in the lease.
@@ -94,6 +91,13 @@ type slot struct {
 	reading               int
 	// owing is set when a reply that came too late wants an RDMA_DONE.
 	owing bool
+}
+
+// sender is what posting needs.
+type sender struct {
+	wrs []verbs.SendWR
+	// stall gives the link up when it runs out.
+	stall *time.Timer
 }
 
 // span is the segments from to to of slot.runs.

@@ -53,6 +53,13 @@ func (l *link) termsNow() Terms {
 	return t
 }
 
+// sendInline is the most that a message which is no call may hold.
+func (l *link) sendInline() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.termsNow().SendInline
+}
+
 // sending notes that the call in s is about to be sent. l.mu is held.
 func (l *link) sending(s *slot) {
 	if s.terms.Version == Version2 {
