@@ -78,6 +78,7 @@ func routes(o *options, addr netip.AddrPort, machine string, logf func(string, .
 				InlineSend:  o.inline,
 				InlineRecv:  o.inline,
 				NoDDP:       o.noDDP,
+				TryVersion2: o.rdmaVers != "1",
 				ReadReplies: o.readRead,
 				Padding:     rpcrdma.Padding{Align: o.padAlign, Threshold: o.padThreshold},
 				Logf:        logf,
