@@ -27,6 +27,7 @@ type options struct {
 	rdmaVers  string
 	// padAlign and padThreshold are of msgp; 0 without it.
 	padAlign, padThreshold int
+	ccp                    bool
 	readRead               bool
 	readOnly               bool
 	// allowOther and fuse are for the FUSE mount.
@@ -90,6 +91,8 @@ const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) w
                       send calls with inline data of THRESHOLD bytes (512 at least) or more
                       as RDMA_MSGP, padded so that the data starts at a multiple of ALIGN
                       (2 to 4096); given up at servers that refuse it, as Linux does
+  ccp                 tell each other's sizes by the Connection Configuration Protocol,
+                      with the first call on each connection
   readread            offer no memory for replies: the server opens its own, and data is
                       fetched from there; for servers of RFC 5666 that can do so
   ro, rw              read-only, or not (default)
@@ -173,6 +176,7 @@ var optionTable = map[string]optionFunc{
 	"inline":    intOption(1024, 65536, func(o *options, n int) { o.inline = n }),
 	"rdmavers":  wordOption([]string{"1", "2", "auto"}, func(o *options, v string) { o.rdmaVers = v }),
 	"msgp":      msgpOption,
+	"ccp":       flagOption(func(o *options) { o.ccp = true }),
 	"readread":  flagOption(func(o *options) { o.readRead = true }),
 	"ro":        flagOption(func(o *options) { o.readOnly = true }),
 	"rw":        flagOption(func(o *options) { o.readOnly = false }),

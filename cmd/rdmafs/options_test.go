@@ -20,6 +20,7 @@ func TestParseOptions(t *testing.T) {
 		{[]string{"tcp", "rdma"}, func(*options) {}},
 		{[]string{"rdmavers=auto"}, func(o *options) { o.rdmaVers = "auto" }},
 		{[]string{"rdmavers=2", "rdmavers=1"}, func(*options) {}},
+		{[]string{"ccp"}, func(o *options) { o.ccp = true }},
 		{[]string{"readread"}, func(o *options) { o.readRead = true }},
 		{[]string{"msgp=4096:512"}, func(o *options) { o.padAlign, o.padThreshold = 4096, 512 }},
 		{[]string{"rdma=iwarp,noddp,crc,inline=1024"}, func(o *options) { o.rdma, o.noDDP, o.crc, o.inline = "iwarp", true, true, 1024 }},

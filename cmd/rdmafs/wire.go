@@ -79,6 +79,7 @@ func routes(o *options, addr netip.AddrPort, machine string, logf func(string, .
 				InlineRecv:  o.inline,
 				NoDDP:       o.noDDP,
 				TryVersion2: o.rdmaVers != "1",
+				CCP:         o.ccp,
 				ReadReplies: o.readRead,
 				Padding:     rpcrdma.Padding{Align: o.padAlign, Threshold: o.padThreshold},
 				Logf:        logf,

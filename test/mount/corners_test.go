@@ -20,6 +20,7 @@ func TestCorners(t *testing.T) {
 		{"readread with little inline", "readread,inline=1024", rpcrdma.ServerConfig{ReadReplies: true, Credits: 4},
 			func(s transport.Stats) uint64 { return s.ReadReplies }},
 		{"msgp", "msgp=512:512", rpcrdma.ServerConfig{}, func(s transport.Stats) uint64 { return s.PaddedCalls }},
+		{"ccp", "ccp,inline=16384", rpcrdma.ServerConfig{InlineIn: 16384, InlineOut: 16384}, func(s transport.Stats) uint64 { return s.InlineCalls }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := startServer(t, serverOptions{rdma: c.server})

@@ -2,6 +2,7 @@ package rpcrdma
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -60,6 +61,9 @@ type DialerConfig struct {
 	// ReadReplies takes replies by read chunks and offers no other ones, for
 	// servers of RFC 5666 that work so.
 	ReadReplies bool
+	// CCP has the Connection Configuration Protocol make the first call on each
+	// connection (RFC 5666 section 6).
+	CCP bool
 	// Callbacks, when not nil, serves the calls that the server makes on our
 	// connections (RFC 8167), as many at a time as CallbackCredits (16) on each.
 	// It is borrowed until every link is closed.
@@ -202,6 +206,12 @@ func (d *dialer) Dial(ctx context.Context) (transport.Link, error) {
 	if err != nil {
 		d.stats.connectFails.Add(1)
 		return nil, err
+	}
+	if d.cfg.CCP {
+		if err := l.configure(ctx); err != nil {
+			d.stats.connectFails.Add(1)
+			return nil, errors.Join(fmt.Errorf("configuring the connection: %w", err), l.Close())
+		}
 	}
 	d.stats.connects.Add(1)
 	return l, nil

@@ -19,6 +19,9 @@ type link struct {
 	long    *longPool
 	props   *props
 	maxSGE  int
+	// readsIn is how many RDMA Reads are served here, reads how many the peer
+	// serves.
+	readsIn, reads int
 
 	// arena holds the slots' buffers and the receive buffers.
 	arena  *mem.Arena
@@ -92,10 +95,11 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 		stopBack()
 		return nil, err
 	}
+	l.readsIn = max(1, min(readsIn, caps.MaxReadDepth))
 	opts := verbs.ConnOptions{
 		SendQueue: min(caps.MaxQueue, 8*d.cfg.Credits+8*maxPlanSegments),
 		RecvQueue: d.cfg.receives(),
-		ReadsIn:   max(1, min(readsIn, caps.MaxReadDepth)),
+		ReadsIn:   l.readsIn,
 		ReadsOut:  d.readsOut(),
 		LocalAddr: d.cfg.LocalAddr,
 		Prepare:   l.postFirst,
@@ -115,6 +119,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 		l.version = versionTry
 	}
 	d.noteTerms(l)
+	l.reads = min(d.readsOut(), conn.ReadsOut())
 	d.stats.credits.Add(1)
 	go l.runControl()
 	go l.runReaper()

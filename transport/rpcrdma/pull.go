@@ -53,15 +53,21 @@ func (l *link) pull(ctx context.Context, s *slot) error {
 		}
 		s.pulled = append(s.pulled, xdr.Chunk{Pos: c.Pos, Data: s.lease.Slice(c.Off, c.Len).Bytes()})
 	}
-	l.mu.Lock()
-	s.reading = len(s.wrs)
-	l.mu.Unlock()
-	if _, err := l.post(ctx, &s.sender, nil); err != nil {
-		l.fail(err)
-	}
-	l.settle(ctx, s)
-	if l.Err() != nil {
-		return errLinkDead
+	for all := s.wrs; len(all) > 0; all = all[len(s.wrs):] {
+		if l.reads == 0 {
+			return badReply("it has read chunks, and the server serves no RDMA Read")
+		}
+		s.wrs = all[:min(len(all), l.reads)]
+		l.mu.Lock()
+		s.reading = len(s.wrs)
+		l.mu.Unlock()
+		if _, err := l.post(ctx, &s.sender, nil); err != nil {
+			l.fail(err)
+		}
+		l.settle(ctx, s)
+		if l.Err() != nil {
+			return errLinkDead
+		}
 	}
 	l.d.stats.readReplies.Add(1)
 	return nil

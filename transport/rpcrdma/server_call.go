@@ -75,7 +75,8 @@ type serverCall struct {
 func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 	k := &serverCall{
 		c: c, id: id,
-		buf: buf.Slice(0, c.outMax), scratch: buf.Slice(c.outMax, c.outMax), ctl: buf.Slice(2*c.outMax, ctlBytes),
+		buf: buf.Slice(0, c.s.cfg.InlineOut), scratch: buf.Slice(c.s.cfg.InlineOut, c.s.cfg.InlineOut),
+		ctl:  buf.Slice(2*c.s.cfg.InlineOut, ctlBytes),
 		read: make(chan struct{}, 1),
 	}
 	k.req = transport.Request{
@@ -185,7 +186,7 @@ func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
 	if n := replyHeaderLen(&k.hdr); n > k.msg.Len {
 		return chunkError("chunk lists whose return takes %d bytes of %d", n, k.msg.Len)
 	}
-	if pull > 0 && cap(k.c.reads) == 0 {
+	if pull > 0 && !k.c.readable.Load() {
 		return refuseCall(ErrReadChunks, Fault{}, "read chunk on a connection that allows no RDMA Read")
 	}
 	k.spare = roundUp(pull, poolUnit)
@@ -274,6 +275,9 @@ type callHandler serverCall
 
 func (h *callHandler) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
 	h.handled = true
+	if q.Prog == ccpProgram {
+		return h.c.configure(ctx, q)
+	}
 	return h.c.s.handler.Serve(ctx, q)
 }
 

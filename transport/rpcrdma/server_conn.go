@@ -31,10 +31,10 @@ type serverConn struct {
 	conn verbs.Conn
 	peer string
 
-	// out is the most that a message of version 1 to the client may hold,
-	// outMax the size of the buffers for messages to it.
-	out, outMax int
-	invalidate  bool // the client takes Send with Invalidate
+	out        atomic.Int32 // the most that a message of version 1 to the client may hold
+	invalidate bool         // the client takes Send with Invalidate
+	readable   atomic.Bool  // the client serves RDMA Reads
+	configured atomic.Bool  // by the Connection Configuration Protocol
 
 	arena *mem.Arena // receive buffers, then the calls' buffers
 	acct  poolAccount
@@ -91,18 +91,14 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 	c := &serverConn{
 		s:          s,
 		peer:       req.RemoteAddr().Addr().Unmap().String(),
-		out:        min(s.cfg.InlineOut, p.RecvSize),
 		invalidate: p.RemoteInvalidate,
 		acct:       poolAccount{limit: s.cfg.ConnMemory},
 		gone:       make(chan struct{}),
 	}
+	c.out.Store(int32(min(s.cfg.InlineOut, p.RecvSize)))
 	if s.cfg.ReadReplies {
 		c.exposures = make(chan struct{}, s.cfg.Credits)
 		c.exposed = map[uint32]*serverCall{}
-	}
-	c.outMax = c.out
-	if s.cfg.Versions.Has(Version2) {
-		c.outMax = s.cfg.InlineOut
 	}
 	c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut, backwardSupport(s.cfg.Backward > 0))
 	return c
@@ -123,7 +119,7 @@ func (c *serverConn) callsAtOnce() int { return c.receives() + cap(c.exposures) 
 
 // callBytes is what a call has of the arena: room for its message, as much for
 // small payloads leased for it, and for messages about properties.
-func (c *serverConn) callBytes() int { return 2*c.outMax + ctlBytes }
+func (c *serverConn) callBytes() int { return 2*c.s.cfg.InlineOut + ctlBytes }
 
 // runConn is a client's life: set-up, reaping, and giving everything back.
 func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
@@ -139,7 +135,7 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 func (c *serverConn) makeBuffers() (err error) {
 	cfg, n, calls := &c.s.cfg, c.receives(), c.callsAtOnce()
 	size := c.callBytes()
-	if c.arena, err = mem.NewArena(n*cfg.receiveSize() + calls*size + cfg.Backward*c.outMax + padRoom); err != nil {
+	if c.arena, err = mem.NewArena(n*cfg.receiveSize() + calls*size + cfg.Backward*cfg.InlineOut + padRoom); err != nil {
 		return err
 	}
 	c.work = make(chan arrival, n)
@@ -150,7 +146,8 @@ func (c *serverConn) makeBuffers() (err error) {
 		c.free <- k
 	}
 	if cfg.Backward > 0 {
-		c.back = newBackchannel(c, func(i int) mem.Seg { return c.arena.Seg(n*cfg.receiveSize()+calls*size+i*c.outMax, c.outMax) })
+		at := n*cfg.receiveSize() + calls*size
+		c.back = newBackchannel(c, func(i int) mem.Seg { return c.arena.Seg(at+i*cfg.InlineOut, cfg.InlineOut) })
 	}
 	groups := min(sendGroups, (c.s.dev.Caps().MaxQueue-cfg.ReadDepth)/groupWRs)
 	c.sends = make(chan struct{}, groups)
@@ -184,11 +181,12 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 		return err
 	}
 	c.reads = make(chan struct{}, min(cfg.ReadDepth, conn.ReadsOut()))
+	c.readable.Store(cap(c.reads) > 0)
 	c.mu.Lock()
 	c.conn = conn
 	c.mu.Unlock()
 	c.s.count.connects.Add(1)
-	cfg.Log.Info("client connected", "client", conn.RemoteAddr(), "inline", c.out, "reads", cap(c.reads))
+	cfg.Log.Info("client connected", "client", conn.RemoteAddr(), "inline", c.out.Load(), "reads", cap(c.reads))
 
 	ctx, stop := context.WithCancel(ctx)
 	err = c.reap(ctx)
@@ -324,7 +322,7 @@ func (c *serverConn) receive(i int) verbs.RecvWR {
 
 // pad is n zero bytes.
 func (c *serverConn) pad(n int) mem.Seg {
-	at := c.receives()*c.s.cfg.receiveSize() + c.callsAtOnce()*c.callBytes() + c.s.cfg.Backward*c.outMax
+	at := c.receives()*c.s.cfg.receiveSize() + c.callsAtOnce()*c.callBytes() + c.s.cfg.Backward*c.s.cfg.InlineOut
 	return c.arena.Seg(at, n)
 }
 

@@ -23,9 +23,9 @@ func (k *serverCall) setRoom() { k.msg = k.buf.Slice(0, k.c.sendInline(k.hdr.Ver
 // sendInline is the most that a message of the version to the client may hold.
 func (c *serverConn) sendInline(version uint32) int {
 	if version == Version2 {
-		return min(c.props.sendLimit(), c.outMax)
+		return c.props.sendLimit()
 	}
-	return c.out
+	return int(c.out.Load())
 }
 
 // note takes what a message tells about properties as soon as it arrives, so
