@@ -64,6 +64,21 @@ type Stats struct {
 	Credits, CreditWaits uint64
 	// Callbacks counts the calls of the server's that were served.
 	Callbacks uint64
+	// Terms are those of the connection whose terms changed last.
+	Terms Terms
+}
+
+// Terms is what the two ends of an RDMA connection have agreed on. The zero Terms
+// is that of other transports.
+type Terms struct {
+	// Version is that of RPC-over-RDMA.
+	Version int
+	// InlineSend and InlineRecv are the inline thresholds of calls and replies.
+	InlineSend, InlineRecv int
+	// What version 2 has besides: the properties in force, of this end and of
+	// the peer.
+	ReceiveSize, PeerReceiveSize int    `json:",omitempty"`
+	Backward, PeerBackward       string `json:",omitempty"`
 }
 
 // Add sums o into s. Credits add up over connections.
@@ -91,4 +106,7 @@ func (s *Stats) Add(o Stats) {
 	s.Credits += o.Credits
 	s.CreditWaits += o.CreditWaits
 	s.Callbacks += o.Callbacks
+	if o.Terms.Version != 0 {
+		s.Terms = o.Terms
+	}
 }

@@ -24,6 +24,7 @@ type options struct {
 	noDDP     bool
 	crc       bool
 	inline    int // RPC-over-RDMA inline threshold, bytes
+	rdmaVers  string
 	// padAlign and padThreshold are of msgp; 0 without it.
 	padAlign, padThreshold int
 	ccp                    bool
@@ -51,6 +52,7 @@ func defaultOptions() options {
 		retrans:  2,
 		nconnect: 1,
 		inline:   4096,
+		rdmaVers: "1",
 		acRegMin: 3 * time.Second, acRegMax: 60 * time.Second,
 		acDirMin: 30 * time.Second, acDirMax: 60 * time.Second,
 	}
@@ -83,6 +85,8 @@ const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) w
                       call or by reply chunk
   crc                 ask for CRC32C on iWARP frames
   inline=N            inline threshold in bytes, 1024 to 65536 (default 4096)
+  rdmavers=1|2|auto   version of RPC-over-RDMA (default 1); 2 and auto begin in version 2 and
+                      go on in version 1 where the server has no other, which 2 warns of
   msgp=ALIGN:THRESHOLD
                       send calls with inline data of THRESHOLD bytes (512 at least) or more
                       as RDMA_MSGP, padded so that the data starts at a multiple of ALIGN
@@ -170,6 +174,7 @@ var optionTable = map[string]optionFunc{
 	"noddp":     flagOption(func(o *options) { o.noDDP = true }),
 	"crc":       flagOption(func(o *options) { o.crc = true }),
 	"inline":    intOption(1024, 65536, func(o *options, n int) { o.inline = n }),
+	"rdmavers":  wordOption([]string{"1", "2", "auto"}, func(o *options, v string) { o.rdmaVers = v }),
 	"msgp":      msgpOption,
 	"ccp":       flagOption(func(o *options) { o.ccp = true }),
 	"readread":  flagOption(func(o *options) { o.readRead = true }),

@@ -94,6 +94,9 @@ func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf 
 		return err
 	}
 	s.client = c
+	if v := caller.Stats().Terms.Version; s.opts.rdmaVers == "2" && v == 1 {
+		logf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr)
+	}
 	return nil
 }
 

@@ -115,6 +115,7 @@ func routes(o *options, addr netip.AddrPort, machine string, logf func(string, .
 				NoDDP:       o.noDDP,
 				Credits:     room.credits,
 				LongBytes:   room.long,
+				TryVersion2: o.rdmaVers != "1",
 				CCP:         o.ccp,
 				ReadReplies: o.readRead,
 				Padding:     rpcrdma.Padding{Align: o.padAlign, Threshold: o.padThreshold},

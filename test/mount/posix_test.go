@@ -16,6 +16,7 @@ var ways = []struct{ name, proto, words string }{
 	{"iwarp-nconnect", "rdma", "nconnect=4"},
 	{"iwarp-small", "rdma", "rsize=4096,wsize=8192"},
 	{"iwarp-noac", "rdma", "noac"},
+	{"iwarp-version2", "rdma", "rdmavers=2"},
 	{"tcp", "tcp", ""},
 }
 

@@ -18,10 +18,11 @@ type backCall struct {
 	l *link
 	// id is the ID of its Sends.
 	id uint64
-	// msg takes the reply, lent what the handler leases.
-	msg, lent mem.Seg
-	used      int
-	sent      chan struct{} // of capacity 1
+	// msg, which is as much of buf as the server receives, takes the reply, lent
+	// what the handler leases.
+	buf, msg, lent mem.Seg
+	used           int
+	sent           chan struct{} // of capacity 1
 
 	hdr      Header
 	args     xdr.Reader
@@ -54,8 +55,9 @@ func (k *backCall) run(ctx context.Context, a arrival) {
 	if err != nil {
 		panic("rpcrdma: a header that the reaper has parsed does not parse") // the buffer is ours
 	}
-	h := Header{XID: k.hdr.XID, Version: k.hdr.Version, Credits: uint32(l.d.cfg.CallbackCredits), Proc: Msg}
-	room := codecOf(h.Version).emptyLen()
+	h := Header{XID: k.hdr.XID, Version: k.hdr.Version, Credits: uint32(l.d.cfg.CallbackCredits), Proc: Msg, V2: V2{Direction: DirReply}}
+	room := emptyHeaderLen(h.Version)
+	k.msg = k.buf.Slice(0, l.sendInline())
 	n, lost := 0, false
 	if k.acceptable(in[at:]) {
 		n, lost = k.serve(ctx, in, at, room)
@@ -84,7 +86,7 @@ func (k *backCall) acceptable(body []byte) bool {
 // with the reply is, which stands in k.msg behind room for the header, or 0
 // when there can be none; lost is set when the handler gave none.
 func (k *backCall) serve(ctx context.Context, in []byte, at, room int) (n int, lost bool) {
-	stream := k.msg.Slice(room, k.l.terms.SendInline-room).Bytes()
+	stream := k.msg.Slice(room, k.msg.Len-room).Bytes()
 	k.args.ResetChunks(in[at:], 0, nil)
 	k.args.SetPadding(k.hdr.padding(at))
 	k.reply.Reset(stream, k.payloads[:])
@@ -135,7 +137,7 @@ func (k *backCall) addPayload(v transport.Payload) int {
 func (k *backCall) send(ctx context.Context, a arrival, n int) {
 	l := k.l
 	l.d.stats.callbacks.Add(1)
-	if _, err := l.conn.PostRecv([]verbs.RecvWR{{ID: uint64(a.recv), Buf: l.bufs[a.recv]}}); err != nil {
+	if _, err := l.conn.PostRecv([]verbs.RecvWR{l.receive(a.recv)}); err != nil {
 		l.fail(err)
 		return
 	}

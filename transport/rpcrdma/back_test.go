@@ -35,12 +35,17 @@ func nullCall() *transport.Call { return &transport.Call{Prog: 7, Vers: 1, Proc:
 // TestBackward has both halves call each other at once: forward calls that wait
 // for nothing, backward calls with arguments, results and payloads both ways.
 func TestBackward(t *testing.T) {
-	for _, inline := range []int{1024, 4096} {
-		t.Run(fmt.Sprint(inline), func(t *testing.T) {
+	for _, c := range []struct {
+		version uint32
+		inline  int
+	}{{Version1, 1024}, {Version1, 4096}, {Version2, 4096}} {
+		t.Run(fmt.Sprintf("version %d, inline %d", c.version, c.inline), func(t *testing.T) {
+			version, inline := c.version, c.inline
 			s, seen := startBack(t, ServerConfig{InlineIn: inline, InlineOut: inline, Backward: 8})
 			callbacks := newTestProgram()
 			r := dialPeer(t, s.addr, func(c *DialerConfig) {
 				c.InlineSend, c.InlineRecv, c.Callbacks, c.CallbackCredits = inline, inline, callbacks, 5
+				c.TryVersion2 = version == Version2
 			})
 			if err := r.do(within(t, patience), nullCall()); err != nil {
 				t.Fatal(err)

@@ -73,12 +73,15 @@ func (l *link) configure(ctx context.Context) error {
 		return fmt.Errorf("%w: server configures calls of %d bytes", transport.ErrProtocol, p.CallSize)
 	}
 	limit := int(min(p.CallSize, MaxInline))
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.terms.SendInline = min(cfg.InlineSend, limit)
 	if _, told := ParsePrivateData(l.conn.PrivateData()); !told {
 		// The server does not say how large its replies may be: as its calls.
 		l.terms.RecvInline = min(cfg.InlineRecv, limit)
 	}
 	l.reads = min(l.reads, int(min(p.Reads, readsOut)))
+	l.d.noteTerms(l)
 	return nil
 }
 

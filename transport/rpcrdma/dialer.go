@@ -59,6 +59,9 @@ type DialerConfig struct {
 	NoDDP bool
 	// Padding says when calls are sent as RDMA_MSGP, until a server refuses one.
 	Padding Padding
+	// TryVersion2 has links begin in version 2 of the protocol (the draft), and
+	// go on in version 1 if the server does not have it.
+	TryVersion2 bool
 	// ReadReplies takes replies by read chunks and offers no other ones, for
 	// servers of RFC 5666 that work so.
 	ReadReplies bool
@@ -133,6 +136,15 @@ func (c *DialerConfig) setDefaults() {
 	}
 }
 
+// receiveSize is the size of the receive buffers. In version 2 it is not less
+// than the default (the draft, section 3.3).
+func (c *DialerConfig) receiveSize() int {
+	if c.TryVersion2 {
+		return max(c.InlineRecv, DefaultInline2)
+	}
+	return c.InlineRecv
+}
+
 // receives is how many receives a link has posted.
 func (c *DialerConfig) receives() int { return c.Credits + extraReceives + c.CallbackCredits }
 
@@ -141,6 +153,10 @@ func (c *DialerConfig) receives() int { return c.Credits + extraReceives + c.Cal
 type dialer struct {
 	cfg   DialerConfig
 	stats counters
+	// noVersion2 is set once the server has turned out not to speak version 2.
+	noVersion2 atomic.Bool
+	// terms are those of the link whose terms changed last.
+	terms atomic.Pointer[transport.Terms]
 	// noPadding is set once the server has refused a padded call.
 	noPadding atomic.Bool
 
@@ -191,7 +207,13 @@ func (d *dialer) Limits() transport.Limits {
 	return transport.Limits{MaxSend: d.cfg.MaxPayload, MaxRecv: d.cfg.MaxPayload, Concurrent: d.cfg.Credits}
 }
 
-func (d *dialer) Stats() transport.Stats { return d.stats.snapshot() }
+func (d *dialer) Stats() transport.Stats {
+	s := d.stats.snapshot()
+	if t := d.terms.Load(); t != nil {
+		s.Terms = *t
+	}
+	return s
+}
 
 func (d *dialer) Dial(ctx context.Context) (transport.Link, error) {
 	long, err := d.longBuffers()
@@ -270,7 +292,7 @@ type counters struct {
 	paddedCalls, readReplies                atomic.Uint64
 	writeChunks, replyChunks, longReplies   atomic.Uint64
 	remoteInvalidations, localInvalidations atomic.Uint64
-	creditWaits, callbacks                  atomic.Uint64
+	creditWaits, resends, callbacks         atomic.Uint64
 	// credits is the sum of the grants of living links.
 	credits atomic.Int64
 }
@@ -279,6 +301,7 @@ func (c *counters) snapshot() transport.Stats {
 	return transport.Stats{
 		Calls: c.calls.Load(), Replies: c.replies.Load(),
 		Connects: c.connects.Load(), ConnectFails: c.connectFails.Load(),
+		Resends: c.resends.Load(),
 		BadXIDs: c.badXIDs.Load(), BadReplies: c.badReplies.Load(),
 		BytesSent: c.sent.Load(), BytesReceived: c.received.Load(),
 		InlineCalls: c.inlineCalls.Load(), ReadChunks: c.readChunks.Load(), PositionZero: c.positionZero.Load(),

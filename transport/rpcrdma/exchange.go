@@ -38,25 +38,42 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 	return l.exchange(ctx, s, xid, c)
 }
 
+// exchange sends the call, and sends it again, otherwise, when the responder has
+// refused it in a way that can be helped.
 func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
-	if err := l.send(ctx, s, xid, c); err != nil {
-		l.quiesce(ctx, s, true)
+	s.demands = Demands{}
+	for fate := transport.NotSent; ; fate = transport.Unknown {
+		if err := l.send(ctx, s, xid, c); err != nil {
+			l.quiesce(ctx, s, true)
+			l.releaseLong(s)
+			l.finish(s)
+			return l.failure(fate, err)
+		}
+		replied := l.await(ctx, s)
+		l.quiesce(ctx, s, replied)
+		if !replied && s.exposed {
+			// Nothing but the connection's end makes its keys invalid.
+			l.fail(errExposed)
+			<-l.quiet
+		}
+		if !replied {
+			l.releaseLong(s)
+			l.detach(s)
+			return l.failure(transport.Unknown, ended(ctx))
+		}
+		err := l.result(ctx, s, xid, c)
+		again := err != nil && (l.paddingRefused(s, err) || l.yields(s, err))
 		l.releaseLong(s)
-		l.finish(s)
-		return l.failure(transport.NotSent, err)
+		if !again {
+			l.finish(s)
+			return err
+		}
+		l.renew(s)
 	}
-	replied := l.await(ctx, s)
-	l.quiesce(ctx, s, replied)
-	if !replied && s.exposed {
-		// Nothing but the connection's end makes its keys invalid.
-		l.fail(errExposed)
-		<-l.quiet
-	}
-	if !replied {
-		l.releaseLong(s)
-		l.detach(s)
-		return l.failure(transport.Unknown, ended(ctx))
-	}
+}
+
+// result fetches what of the reply in s is to be fetched, and decodes it.
+func (l *link) result(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
 	var err error
 	if l.byReadChunks(s) {
 		err = l.pull(ctx, s)
@@ -64,22 +81,24 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 	}
 	switch bad := (*badReplyError)(nil); {
 	case err == nil:
-		err = l.decode(s, xid, c)
+		return l.decode(s, xid, c)
 	case errors.As(err, &bad):
 		l.mu.Lock()
 		l.badMessage()
 		l.mu.Unlock()
-		err = &transport.Error{Fate: transport.Answered, Err: err}
-	default:
-		err = l.failure(transport.Unknown, err)
+		return &transport.Error{Fate: transport.Answered, Err: err}
 	}
-	again := l.paddingRefused(s, err)
-	l.releaseLong(s)
-	l.finish(s)
-	if again {
-		return l.Exchange(ctx, xid, c)
-	}
-	return err
+	return l.failure(transport.Unknown, err)
+}
+
+// renew makes the slot of an answered call ready for sending it again.
+func (l *link) renew(s *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.state, s.fault = slotWaiting, nil
+	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
+	s.terms = l.termsNow()
+	s.terms.Demands = s.terms.with(s.demands)
 }
 
 // send encodes and posts the call. After an error nothing has been sent, but
@@ -94,6 +113,7 @@ func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call)
 	l.mu.Lock()
 	s.keys = append(s.keys[:0], s.binds...)
 	s.sending = last.Signaled
+	l.sending(s)
 	l.mu.Unlock()
 	posted, err := l.post(ctx, &s.sender, ctx.Done())
 	if err != nil && posted < len(s.wrs) {

@@ -44,25 +44,37 @@ type Header struct {
 	// Err belongs to Error; Low and High to ErrVers.
 	Err       ErrCode
 	Low, High uint32
+	V2
 }
 
-// codec is the encoding of one version.
-type codec interface {
-	// emptyLen is the length of a header of Msg whose lists are empty.
-	emptyLen() int
-	// append encodes what of h stands behind the fixed words.
-	append(w *xdr.Writer, h *Header)
-	// parse decodes it, given h's fixed part. When it fails without having
-	// failed r, it returns the answer owed, which is 0 for none, and why.
-	parse(r *xdr.Reader, h *Header) *HeaderError
-}
+// The codec of a version appends what of a Header stands behind the fixed words,
+// and parses it, given the fixed part: when that fails without having failed the
+// reader, it returns the answer owed, which is 0 for none, and why. The three
+// functions below choose one. Being switches, they let readers and writers stay
+// on the stack.
 
-// codecOf is the encoding of a version, or nil when there is none.
-func codecOf(version uint32) codec {
-	if version == Version1 {
-		return version1{}
+// emptyHeaderLen is the length of a header of Msg whose lists are empty.
+func emptyHeaderLen(version uint32) int {
+	if version == Version2 {
+		return EmptyHeaderLen2
 	}
-	return nil
+	return EmptyHeaderLen
+}
+
+func (h *Header) appendBody(w *xdr.Writer) {
+	switch h.Version {
+	case Version1:
+		h.appendV1(w)
+	case Version2:
+		h.appendV2(w)
+	}
+}
+
+func (h *Header) parseBody(r *xdr.Reader) *HeaderError {
+	if h.Version == Version1 {
+		return h.parseV1(r)
+	}
+	return h.parseV2(r)
 }
 
 // HeaderError says why a peer's header was refused. It wraps
@@ -72,6 +84,7 @@ type HeaderError struct {
 	XID, Version uint32
 	Fixed        bool
 	Answer       ErrCode
+	Fault        Fault // of the answer
 	Why          string
 }
 
@@ -96,14 +109,35 @@ func (h *Header) Append(w *xdr.Writer) {
 		w.Uint32(h.High)
 		return
 	}
-	codecOf(h.Version).append(w, h)
+	h.appendBody(w)
 }
 
-// ParseHeader decodes the header at the start of b into h, whose lists it
-// reuses, and returns the header's length. What follows it in b is the RPC
-// message of Msg. Errors are *HeaderError; h then holds the fixed fields if
-// there were any, and no lists to be relied on.
-func ParseHeader(b []byte, h *Header) (int, error) {
+// Versions is a range of protocol versions.
+type Versions struct{ Low, High uint32 }
+
+// AllVersions are those that there is a codec for; no more may be accepted.
+var AllVersions = Versions{Version1, Version2}
+
+// Has tells whether v is in the range.
+func (r Versions) Has(v uint32) bool { return r.Low <= v && v <= r.High }
+
+// encode encodes h into buf, which has room for it.
+func (h *Header) encode(buf []byte) []byte {
+	var w xdr.Writer
+	w.Reset(buf, nil)
+	h.Append(&w)
+	return w.Bytes()
+}
+
+// ParseHeader is parseHeader for all versions.
+func ParseHeader(b []byte, h *Header) (int, error) { return parseHeader(b, h, AllVersions) }
+
+// parseHeader decodes the header at the start of b, which is to be of one of
+// the versions accepted, into h, whose lists it reuses, and returns the
+// header's length. What follows it in b is the RPC message of Msg. Errors are
+// *HeaderError; h then holds the fixed fields if there were any, and no lists to
+// be relied on.
+func parseHeader(b []byte, h *Header, accepted Versions) (int, error) {
 	var r xdr.Reader
 	r.Reset(b, nil, nil)
 	*h = Header{Lists: Lists{Read: h.Lists.Read[:0], Write: h.Lists.Write[:0], store: h.Lists.store[:0]}}
@@ -111,11 +145,10 @@ func ParseHeader(b []byte, h *Header) (int, error) {
 	if r.Err() != nil {
 		return 0, &HeaderError{Why: fmt.Sprintf("%d bytes are too few", len(b))}
 	}
-	c := codecOf(h.Version)
 	var bad *HeaderError
-	if c == nil {
+	if !accepted.Has(h.Version) {
 		bad = refuse(ErrVers, "version %d", h.Version)
-	} else if bad = c.parse(&r, h); bad == nil && r.Err() != nil {
+	} else if bad = h.parseBody(&r); bad == nil && r.Err() != nil {
 		bad = refuse(ErrChunk, "%v", r.Err())
 	}
 	if bad != nil {

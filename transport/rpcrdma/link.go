@@ -17,7 +17,7 @@ type link struct {
 	conn    verbs.Conn
 	credits *credits
 	long    *longPool
-	terms   Terms
+	props   *props
 	maxSGE  int
 	// regionKeys is Caps.RegionKeys; names then tells keys and addresses.
 	regionKeys bool
@@ -52,8 +52,19 @@ type link struct {
 	wakeups  []*slot
 	released int // credits to be released after the receives are posted
 
+	// ctl tells runControl that messages are due, ctlSent that the one in
+	// ctlBuf has gone out. control is closed when runControl has ended.
+	ctl, ctlSent, control chan struct{}
+	ctlBuf                mem.Seg
+
 	mu      sync.Mutex
 	err     error
+	version versionState
+	// terms are those of version 1 until settled, and then of the version
+	// settled on, but for what properties change.
+	terms Terms
+	// broken is a breach of the protocol that ends the link.
+	broken  error
 	slots   map[uint32]*slot
 	free    []*slot
 	windows []verbs.Window
@@ -78,6 +89,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	l := &link{
 		d: d, long: long, credits: newCredits(d.cfg.Credits), maxSGE: caps.MaxSGE,
 		done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
+		ctl: make(chan struct{}, 1), ctlSent: make(chan struct{}, 1), control: make(chan struct{}),
 		undone: make(chan *slot, d.cfg.Credits), calledBack: make(chan arrival, d.cfg.CallbackCredits),
 	}
 	backCtx, stopBack := context.WithCancel(context.Background())
@@ -113,8 +125,13 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	}
 	l.conn = conn
 	l.terms = terms(&d.cfg, conn.PrivateData())
+	if d.tries2() {
+		l.version = versionTry
+	}
+	d.noteTerms(l)
 	l.reads = min(d.readsOut(), conn.ReadsOut())
 	d.stats.credits.Add(1)
+	go l.runControl()
 	go l.runReaper()
 	if d.cfg.ReadReplies {
 		l.users.Add(1)
@@ -127,8 +144,8 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	return l, nil
 }
 
-// terms are the inline thresholds that follow from both sides' sizes (RFC 8797
-// section 4): 1024 when the peer told none.
+// terms are the inline thresholds of version 1, which follow from both sides'
+// sizes (RFC 8797 section 4): 1024 when the peer told none.
 func terms(cfg *DialerConfig, private []byte) Terms {
 	t := Terms{Version: Version1, SendInline: DefaultInline, RecvInline: DefaultInline, NoDDP: cfg.NoDDP, ReadReplies: cfg.ReadReplies}
 	if peer, ok := ParsePrivateData(private); ok {
@@ -143,7 +160,8 @@ func terms(cfg *DialerConfig, private []byte) Terms {
 func (l *link) layOutArena() error {
 	cfg := &l.d.cfg
 	receives := cfg.receives()
-	a, err := mem.NewArena(linkBytes(cfg.Credits, cfg.CallbackCredits, cfg.InlineSend, cfg.InlineRecv))
+	size := cfg.receiveSize()
+	a, err := mem.NewArena(linkBytes(cfg.Credits, cfg.CallbackCredits, cfg.InlineSend, size) + maxCtl)
 	if err != nil {
 		return err
 	}
@@ -159,8 +177,10 @@ func (l *link) layOutArena() error {
 	}
 	l.bufs = make([]mem.Seg, receives+cfg.Credits)
 	for i := range l.bufs {
-		l.bufs[i] = next(cfg.InlineRecv)
+		l.bufs[i] = next(size)
 	}
+	l.ctlBuf = next(maxCtl)
+	l.props = newProps(len(l.bufs), size, cfg.InlineSend, backwardSupport(cfg.Callbacks != nil))
 	l.all = make([]slot, cfg.Credits)
 	for i := range l.all {
 		s := &l.all[i]
@@ -173,7 +193,7 @@ func (l *link) layOutArena() error {
 	l.back = make([]backCall, cfg.CallbackCredits)
 	for i := range l.back {
 		l.back[i] = backCall{
-			l: l, id: uint64(cfg.Credits+i) << 1, msg: next(cfg.InlineSend), lent: next(cfg.InlineSend),
+			l: l, id: uint64(cfg.Credits+i) << 1, buf: next(cfg.InlineSend), lent: next(cfg.InlineSend),
 			sent: make(chan struct{}, 1),
 		}
 	}
@@ -193,10 +213,15 @@ func (l *link) freeArena() error { return errors.Join(l.region.Close(), l.arena.
 func (l *link) postFirst(qp verbs.QP) error {
 	wrs := make([]verbs.RecvWR, l.d.cfg.receives())
 	for i := range wrs {
-		wrs[i] = verbs.RecvWR{ID: uint64(i), Buf: l.bufs[i]}
+		wrs[i] = l.receive(i)
 	}
 	_, err := qp.PostRecv(wrs)
 	return err
+}
+
+// receive makes receive buffer i ready to be posted.
+func (l *link) receive(i int) verbs.RecvWR {
+	return verbs.RecvWR{ID: uint64(i), Buf: l.bufs[i].Slice(0, l.props.post(i))}
 }
 
 func (l *link) Done() <-chan struct{} { return l.done }
@@ -228,6 +253,7 @@ func (l *link) fail(err error) {
 func (l *link) Close() error {
 	l.fail(transport.ErrClosed)
 	<-l.quiet
+	<-l.control
 	l.users.Wait()
 	var err error
 	l.close.Do(func() {
@@ -270,6 +296,7 @@ func (l *link) takeSlot(xid uint32) *slot {
 	l.free = l.free[:n-1]
 	s.state, s.xid, s.fault = slotWaiting, xid, nil
 	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
+	s.terms = l.termsNow()
 	l.slots[xid] = s
 	return s
 }

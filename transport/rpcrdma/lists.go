@@ -38,6 +38,7 @@ func (s *Segment) append(w *xdr.Writer) {
 func (l *Lists) parse(r *xdr.Reader) {
 	for r.Bool() {
 		if len(l.Read) == MaxReadSegments {
+			l.over(ErrSegments, MaxReadSegments)
 			r.Fail("more than %d read segments", MaxReadSegments)
 			return
 		}
@@ -47,6 +48,7 @@ func (l *Lists) parse(r *xdr.Reader) {
 	}
 	for r.Bool() {
 		if len(l.Write) == MaxWriteChunks {
+			l.over(ErrWriteChunks, MaxWriteChunks)
 			r.Fail("more than %d write chunks", MaxWriteChunks)
 			return
 		}
@@ -60,7 +62,12 @@ func (l *Lists) parse(r *xdr.Reader) {
 // parseChunk keeps the segments in l.store. When that has to grow, chunks
 // parsed before keep the memory they have.
 func (l *Lists) parseChunk(r *xdr.Reader) Chunk {
-	n := r.Count(min(MaxChunkSegments, r.Remaining()/segmentLen))
+	n := r.Count(r.Remaining() / segmentLen)
+	if n > MaxChunkSegments {
+		l.over(ErrSegments, MaxChunkSegments)
+		r.Fail("more than %d segments", MaxChunkSegments)
+		return Chunk{}
+	}
 	start := len(l.store)
 	for range n {
 		var s Segment

@@ -21,14 +21,14 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 	if err := l.measure(s, c); err != nil {
 		return err
 	}
-	s.plan = MakePlan(&s.shape, l.terms)
+	s.plan = MakePlan(&s.shape, s.terms)
 	l.encodePadded(s, xid, c)
 	if err := l.leaseLong(ctx, s); err != nil {
 		return err
 	}
 	s.wrs, s.local = s.wrs[:0], s.local[:0]
 	s.request = Header{
-		XID: xid, Version: l.terms.Version, Credits: uint32(l.credits.requested), Proc: Msg,
+		XID: xid, Version: s.terms.Version, Credits: uint32(l.credits.requested), Proc: Msg,
 		Lists: Lists{Read: s.request.Lists.Read[:0], store: s.request.Lists.store[:0]},
 	}
 	if s.plan.Padded {
@@ -40,6 +40,10 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 	}
 	if err := l.gather(s, c); err != nil {
 		return err
+	}
+	if s.terms.Version == Version2 && l.d.cfg.Device.Caps().RemoteInvalidate && len(s.binds) > 0 {
+		// Any will do: all keys are bound for this call alone.
+		s.request.InvHandle = s.binds[0].rkey
 	}
 	s.hw.Reset(s.header.Bytes(), nil)
 	s.request.Append(&s.hw)

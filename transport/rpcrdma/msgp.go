@@ -41,7 +41,7 @@ func (h *Header) padding(n int) xdr.Padding {
 // encodePadded encodes the call again, padded, if that is wanted and fits.
 func (l *link) encodePadded(s *slot, xid uint32, c *transport.Call) {
 	want := l.d.cfg.Padding
-	if want.Align == 0 || s.plan.Call != CallInline || l.d.noPadding.Load() {
+	if want.Align == 0 || s.terms.Version != Version1 || s.plan.Call != CallInline || l.d.noPadding.Load() {
 		return
 	}
 	large := false
@@ -58,7 +58,7 @@ func (l *link) encodePadded(s *slot, xid uint32, c *transport.Call) {
 		oncrpc.AppendCall(&s.cw, xid, c, l.d.cfg.MachineName)
 	}
 	encode(xdr.Padding{Base: header, Align: want.Align, Threshold: want.Threshold})
-	if header+s.cw.Len() > l.terms.SendInline {
+	if header+s.cw.Len() > s.terms.SendInline {
 		encode(xdr.Padding{})
 		return
 	}

@@ -77,10 +77,26 @@ type Terms struct {
 	// ReadReplies: nothing is offered for replies, which come by read chunks if
 	// they must (RFC 5666 section 3.8).
 	ReadReplies bool
+	Demands
 }
 
+// Demands are what a responder of version 2 has made known, by refusing calls,
+// that it needs (the draft, section 7.2.4).
+type Demands struct {
+	// NoReadChunks and NoWriteChunks forbid read chunks other than at Position
+	// Zero, and write chunks.
+	NoReadChunks, NoWriteChunks bool
+	// MaxSegments bounds the segments of one chunk; 0 is no bound.
+	MaxSegments int
+	// MinReply, unless it is 0, asks for a reply chunk of as many bytes or more.
+	MinReply int
+}
+
+// segments tells whether a chunk may have n.
+func (d *Demands) segments(n int) bool { return d.MaxSegments == 0 || n <= d.MaxSegments }
+
 // emptyHeader is the length of a header in which all lists are empty.
-func (t *Terms) emptyHeader() int { return codecOf(t.Version).emptyLen() }
+func (t *Terms) emptyHeader() int { return emptyHeaderLen(t.Version) }
 
 // Plan says how one call and its reply travel.
 type Plan struct {
@@ -132,23 +148,26 @@ func (p *Plan) planReply(s *Shape, t Terms) int {
 			chunks = i + 1
 		}
 	}
-	if t.emptyHeader()+whole <= t.RecvInline || t.ReadReplies {
+	if t.emptyHeader()+whole <= t.RecvInline && t.MinReply == 0 || t.ReadReplies {
 		p.Reply = ReplyInline
 		return 0
 	}
+	direct := chunks > 0 && chunks <= maxPlanChunks && !t.NoDDP && !t.NoWriteChunks && t.MinReply == 0
 	for _, it := range s.Recv[:chunks] {
 		segs += it.Segs
+		chunk := it.Segs
 		if xdr.Pad(it.Len) > 0 {
-			n += segmentLen
+			chunk++
 		}
-		n += writeListLen(it.Segs)
+		direct = direct && t.segments(chunk)
+		n += writeListLen(chunk)
 	}
-	if chunks > 0 && chunks <= maxPlanChunks && segs <= maxPlanSegments && !t.NoDDP &&
+	if direct && segs <= maxPlanSegments &&
 		t.emptyHeader()+n+s.ReplyHead <= t.RecvInline {
 		p.Reply, p.Written = ReplyWriteList, chunks
 		return n
 	}
-	p.Reply, p.ReplyLen = ReplyChunk, whole+xdr.Pad(whole)
+	p.Reply, p.ReplyLen = ReplyChunk, max(whole+xdr.Pad(whole), t.MinReply)
 	return replyChunkLen(1)
 }
 
@@ -165,10 +184,10 @@ func (p *Plan) planCall(s *Shape, t Terms) int {
 		return 0
 	}
 	rest, segs := p.CallLen, 0
-	for !t.NoDDP && rest > s.Head {
+	for !t.NoDDP && !t.NoReadChunks && rest > s.Head {
 		largest := -1
 		for i, it := range s.Send[:min(len(s.Send), 64)] {
-			if it.Len > 0 && !p.Reduced.has(i) && (largest < 0 || it.Len > s.Send[largest].Len) {
+			if it.Len > 0 && t.segments(it.Segs) && !p.Reduced.has(i) && (largest < 0 || it.Len > s.Send[largest].Len) {
 				largest = i
 			}
 		}
@@ -189,7 +208,7 @@ func (p *Plan) planCall(s *Shape, t Terms) int {
 	}
 	p.Reduced = 0
 	pieces := s.pieces()
-	if pieces > maxPlanSegments {
+	if pieces > maxPlanSegments || !t.segments(pieces) {
 		p.Copy, pieces = true, 1
 	}
 	return readListLen(pieces)

@@ -18,7 +18,7 @@ const readsOut = 16
 
 // byReadChunks tells whether the reply in s is to be fetched.
 func (l *link) byReadChunks(s *slot) bool {
-	return l.d.cfg.ReadReplies && s.fault == nil && len(s.reply.Lists.Read) > 0
+	return s.terms.ReadReplies && s.fault == nil && len(s.reply.Lists.Read) > 0
 }
 
 // pull fetches the read chunks of the reply in s into a long buffer. What the
@@ -77,7 +77,7 @@ func (l *link) pull(ctx context.Context, s *slot) error {
 // any more.
 func (l *link) sendDone(s *slot) {
 	ctx := context.Background()
-	h := Header{XID: s.xid, Version: l.terms.Version, Credits: uint32(l.credits.requested), Proc: Done}
+	h := Header{XID: s.xid, Version: Version1, Credits: uint32(l.credits.requested), Proc: Done}
 	s.hw.Reset(s.header.Bytes(), nil)
 	h.Append(&s.hw)
 	s.local = append(s.local[:0], s.header.Slice(0, len(s.hw.Bytes())))

@@ -41,7 +41,7 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 	}
 	h := &s.reply
 	if h.Proc == Error {
-		return nil, &ReplyError{Code: h.Err, Low: h.Low, High: h.High}
+		return nil, &ReplyError{Version: s.terms.Version, Code: h.Err, Fault: h.Fault, Low: h.Low, High: h.High}
 	}
 	if len(h.Lists.Read) > 0 && len(s.pulled) == 0 {
 		return nil, badReply("it has a read list") // RFC 8166 section 4.3.1

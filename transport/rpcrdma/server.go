@@ -22,6 +22,8 @@ type ServerConfig struct {
 	// InlineIn and InlineOut are the sizes in bytes of the buffers for messages
 	// to and from a client: whole KiB from 1024 to 256 KiB. Default 4096.
 	InlineIn, InlineOut int
+	// Versions of the protocol that clients may speak. Default: AllVersions.
+	Versions Versions
 	// Credits is the most calls that one client may have under way (default
 	// 128). TotalCredits (default 2048) are shared among all clients: as they
 	// become more, each is granted less, but never less than one.
@@ -74,6 +76,9 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 	def(&cfg.ReadDepth, 16)
 	def(&cfg.StallTimeout, 30*time.Second)
 	def(&cfg.IdleTimeout, 10*time.Minute)
+	if cfg.Versions == (Versions{}) {
+		cfg.Versions = AllVersions
+	}
 	def(&cfg.DoneTimeout, 30*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -90,6 +95,8 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 		}
 	}
 	switch {
+	case cfg.Versions.Low > cfg.Versions.High || !AllVersions.Has(cfg.Versions.Low) || !AllVersions.Has(cfg.Versions.High):
+		return fmt.Errorf("rpcrdma: versions %d to %d", cfg.Versions.Low, cfg.Versions.High)
 	case cfg.Backward < 0 || cfg.Credits < 1 || cfg.TotalCredits < 1 || cfg.MaxConns < 1 || cfg.ReadDepth < 0 || cfg.StallTimeout < 0 || cfg.DoneTimeout < 0:
 		return errors.New("rpcrdma: credits, connections, reads and timeouts must be positive")
 	case cfg.MaxPayload < 1 || cfg.ConnMemory > cfg.Memory || cfg.ConnMemory < 2*roundUp(cfg.MaxPayload+headRoom, poolUnit):
@@ -99,6 +106,15 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 		return fmt.Errorf("rpcrdma: device %s has too short queues", caps.Device)
 	}
 	return nil
+}
+
+// receiveSize is the size of the receive buffers. In version 2 it is not less
+// than the default (the draft, section 3.3).
+func (cfg *ServerConfig) receiveSize() int {
+	if cfg.Versions.Has(Version2) {
+		return max(cfg.InlineIn, DefaultInline2)
+	}
+	return cfg.InlineIn
 }
 
 // ServerStats is a snapshot of a Server's counters. In Stats, the chunks that
@@ -136,7 +152,8 @@ type serverCounters struct {
 }
 
 // Server is the responder: it serves a transport.Handler to clients of RPC
-// over RDMA version 1 (RFC 8166, RFC 8797) on a device.
+// over RDMA versions 1 (RFC 8166, RFC 8797) and 2 (the draft) on a device. It
+// answers each message in the version that it has.
 type Server struct {
 	dev     verbs.Device
 	handler transport.Handler

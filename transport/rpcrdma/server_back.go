@@ -41,7 +41,7 @@ type backchannel struct {
 // what is still missing keeps it from being used again.
 type backSlot struct {
 	index int
-	msg   mem.Seg
+	buf   mem.Seg
 	cw    xdr.Writer
 	hw    xdr.Writer
 	r     xdr.Reader
@@ -68,11 +68,13 @@ func newBackchannel(c *serverConn, bufs func(i int) mem.Seg) *backchannel {
 	b.version.Store(Version1)
 	for i := range b.all {
 		s := &b.all[i]
-		*s = backSlot{index: i, msg: bufs(i), woke: make(chan struct{}, 1)}
+		*s = backSlot{index: i, buf: bufs(i), woke: make(chan struct{}, 1)}
 		b.free = append(b.free, s)
 	}
 	return b
 }
+
+var errNoBackward = errors.New("the client takes no calls (RDMA2_BKREQSUP_NONE)")
 
 var errBackTooLong = errors.New("call exceeds what the client takes inline")
 
@@ -136,22 +138,25 @@ func (b *backchannel) take() *backSlot {
 
 // send encodes and posts the call. After an error nothing has been sent.
 func (b *backchannel) send(ctx context.Context, s *backSlot, c *transport.Call) error {
+	if b.version.Load() == Version2 && b.c.props.peerTakes() == BackwardNone {
+		return errNoBackward
+	}
 	h := Header{XID: s.xid, Version: b.version.Load(), Credits: uint32(b.credits.requested), Proc: Msg}
-	s.hw.Reset(s.msg.Bytes(), nil)
+	msg := s.buf.Slice(0, b.c.sendInline(h.Version))
+	s.hw.Reset(msg.Bytes(), nil)
 	h.Append(&s.hw)
 	head := len(s.hw.Bytes())
-	limit := int(b.c.out.Load())
-	stream := s.msg.Slice(head, limit-head).Bytes()
+	stream := msg.Slice(head, msg.Len-head).Bytes()
 	s.cw.Reset(stream, c.Send)
 	oncrpc.AppendCall(&s.cw, s.xid, c, "")
 	if s.cw.Len() > len(stream) {
-		return fmt.Errorf("%w: %d bytes, %d are allowed", errBackTooLong, head+s.cw.Len(), limit)
+		return fmt.Errorf("%w: %d bytes, %d are allowed", errBackTooLong, head+s.cw.Len(), msg.Len)
 	}
 	n := layOut(stream, s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
 	b.mu.Lock()
 	s.sending = true
 	b.mu.Unlock()
-	s.wrs[0] = verbs.SendWR{Op: verbs.OpSend, Local: mem.Vec{s.msg.Slice(0, head+n)}}
+	s.wrs[0] = verbs.SendWR{Op: verbs.OpSend, Local: mem.Vec{msg.Slice(0, head+n)}}
 	err := b.c.post(ctx, len(b.c.calls)+s.index, s.wrs[:], s.wc[:])
 	if err != nil {
 		b.mu.Lock()
@@ -236,7 +241,7 @@ func (b *backchannel) replied(h *Header, in []byte, header int) bool {
 	s.header.Lists = Lists{}
 	switch l := &h.Lists; {
 	case h.Proc == Error:
-		s.fault = &ReplyError{Code: h.Err, Low: h.Low, High: h.High}
+		s.fault = &ReplyError{Version: h.Version, Code: h.Err, Fault: h.Fault, Low: h.Low, High: h.High}
 	case len(l.Read)+len(l.Write) > 0 || l.Reply != nil:
 		s.fault = badReply("it has chunks, and none were offered")
 	default:

@@ -22,9 +22,11 @@ const maxReplyPayloads = 32
 type serverCall struct {
 	c  *serverConn
 	id int
-	// buf is as long as a reply's message can be, msg what of it one to this
-	// client may fill; scratch takes small payloads.
-	buf, msg, scratch mem.Seg
+	// msg takes the reply's message: as much of buf as the client receives.
+	// scratch takes small payloads of it, ctl messages about properties, with
+	// ctlUsed bytes of which those sent with this call are taken.
+	buf, msg, scratch, ctl mem.Seg
+	ctlUsed                int
 
 	recv  int // the receive buffer that holds the message
 	hdr   Header
@@ -69,10 +71,12 @@ type serverCall struct {
 	abandoned bool // the worker's
 }
 
+// newServerCall makes a call of buf, which has callBytes bytes.
 func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 	k := &serverCall{
 		c: c, id: id,
 		buf: buf.Slice(0, c.s.cfg.InlineOut), scratch: buf.Slice(c.s.cfg.InlineOut, c.s.cfg.InlineOut),
+		ctl:  buf.Slice(2*c.s.cfg.InlineOut, ctlBytes),
 		read: make(chan struct{}, 1),
 	}
 	k.req = transport.Request{
@@ -86,8 +90,7 @@ func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 
 // run carries out the call in a.
 func (k *serverCall) run(ctx context.Context, a arrival) {
-	k.recv = a.recv
-	k.msg = k.buf.Slice(0, int(k.c.out.Load()))
+	k.recv, k.ctlUsed = a.recv, 0
 	k.refs.Store(1)
 	defer func() {
 		if !k.abandoned {
@@ -96,8 +99,9 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	}()
 	n := &k.c.s.count
 	in := k.c.recvBuf(a.recv).Bytes()[:a.n]
-	at, err := ParseHeader(in, &k.hdr)
+	at, err := parseHeader(in, &k.hdr, k.c.s.cfg.Versions)
 	k.asked = k.hdr.Credits
+	k.setRoom()
 	if bad := (*HeaderError)(nil); errors.As(err, &bad) {
 		// RFC 8166 section 4.5 has messages of less than 28 bytes discarded.
 		// As Linux does, we answer as soon as there is an XID: a client that
@@ -108,8 +112,11 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		case bad.Answer == 0:
 			k.ignore(ctx)
 		default:
-			k.sendError(ctx, bad.XID, bad.Version, bad.Answer)
+			k.sendError(ctx, bad.XID, bad.Version, bad.Answer, bad.Fault)
 		}
+		return
+	}
+	if k.hdr.Version == Version2 && !k.admit2(ctx) {
 		return
 	}
 	if k.hdr.Proc == Done && k.c.exposures != nil {
@@ -139,15 +146,17 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	k.serve(ctx)
 }
 
-// giveUp ends a call that did not get to its handler: with ERR_CHUNK when that
-// is the client's fault, silently when the connection is ending.
+// giveUp ends a call that gets no reply: with an error when that is the client's
+// fault, silently when the connection is ending.
 func (k *serverCall) giveUp(ctx context.Context, err error) {
 	if !errors.Is(err, transport.ErrProtocol) {
 		k.abandon(ctx, err)
 		return
 	}
 	k.c.s.cfg.Log.Debug("call refused", "client", k.c.peer, "xid", k.hdr.XID, "err", err)
-	k.sendError(ctx, k.hdr.XID, k.hdr.Version, ErrChunk)
+	why := refuseCall(ErrBadXDR, Fault{}, "")
+	errors.As(err, &why)
+	k.sendError(ctx, k.hdr.XID, k.hdr.Version, why.code, why.fault)
 }
 
 // abandon leaves the call to the end of the connection, and brings that about
@@ -171,11 +180,14 @@ func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
 	if k.plan, pull, err = planPull(k.plan[:0], &k.hdr, len(inline), limit); err != nil {
 		return err
 	}
+	if n := len(k.plan); n > maxReadChunks {
+		return refuseCall(ErrReadChunks, Fault{Max: maxReadChunks}, "%d read chunks", n)
+	}
 	if n := replyHeaderLen(&k.hdr); n > k.msg.Len {
 		return chunkError("chunk lists whose return takes %d bytes of %d", n, k.msg.Len)
 	}
 	if pull > 0 && !k.c.readable.Load() {
-		return chunkError("read chunk on a connection that allows no RDMA Read")
+		return refuseCall(ErrReadChunks, Fault{}, "read chunk on a connection that allows no RDMA Read")
 	}
 	k.spare = roundUp(pull, poolUnit)
 	need := l.Reply.Len()
@@ -230,13 +242,15 @@ func (k *serverCall) tally(pulls bool) {
 // transport's, is the reply to a backward call: then it is handed to that call,
 // if one awaits it.
 func (k *serverCall) isReply(in []byte, header int) (reply, awaited bool) {
-	if k.hdr.Proc != Error {
-		xid, reply, ok := oncrpc.PeekXID(in[header:])
-		if !ok || !reply || xid != k.hdr.XID || k.hdr.Proc == NoMsg {
+	h := &k.hdr
+	if h.Proc != Error {
+		xid, isReply, ok := oncrpc.PeekXID(in[header:])
+		reply = ok && isReply && xid == h.XID && h.Proc != NoMsg
+		if h.Version == Version2 && h.Direction == DirCall || h.Version == Version1 && !reply {
 			return false, false
 		}
 	}
-	return true, k.c.back != nil && k.c.back.replied(&k.hdr, in, header)
+	return true, (reply || h.Proc == Error) && k.c.back != nil && k.c.back.replied(h, in, header)
 }
 
 // checkRPC looks at the first words of the RPC message: its XID must be the
@@ -280,7 +294,7 @@ func (k *serverCall) serve(ctx context.Context) {
 	if k.c.back != nil {
 		q.Back = k.c.back
 	}
-	if k.c.exposures != nil {
+	if k.c.exposures != nil && k.hdr.Version == Version1 {
 		q.Lease = func(n int) (mem.Seg, error) { return k.leaseUnoffered(ctx, n) }
 	}
 	k.handled = false
@@ -310,7 +324,7 @@ func (k *serverCall) dismiss(ctx context.Context) {
 // repost makes the receive buffer ready for the client's next message. What
 // was borrowed from it is void.
 func (k *serverCall) repost() error {
-	k.recvWR[0] = verbs.RecvWR{ID: uint64(k.recv), Buf: k.c.recvBuf(k.recv)}
+	k.recvWR[0] = k.c.receive(k.recv)
 	_, err := k.c.conn.PostRecv(k.recvWR[:])
 	return err
 }

@@ -31,13 +31,15 @@ type serverConn struct {
 	conn verbs.Conn
 	peer string
 
-	out        atomic.Int32 // the most that a message to the client may hold
+	out        atomic.Int32 // the most that a message of version 1 to the client may hold
 	invalidate bool         // the client takes Send with Invalidate
 	readable   atomic.Bool  // the client serves RDMA Reads
 	configured atomic.Bool  // by the Connection Configuration Protocol
 
 	arena *mem.Arena // receive buffers, then the calls' buffers
 	acct  poolAccount
+	props *props
+	noted Header // of the reaper's, for messages about properties
 
 	// sends holds a token for each group of work requests posted and not
 	// completed, reads one for each RDMA Read. Their capacities bound the
@@ -98,6 +100,7 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 		c.exposures = make(chan struct{}, s.cfg.Credits)
 		c.exposed = map[uint32]*serverCall{}
 	}
+	c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut, backwardSupport(s.cfg.Backward > 0))
 	return c
 }
 
@@ -114,6 +117,10 @@ func (c *serverConn) otherReceives() int {
 // each reply whose chunks are open.
 func (c *serverConn) callsAtOnce() int { return c.receives() + cap(c.exposures) }
 
+// callBytes is what a call has of the arena: room for its message, as much for
+// small payloads leased for it, and for messages about properties.
+func (c *serverConn) callBytes() int { return 2*c.s.cfg.InlineOut + ctlBytes }
+
 // runConn is a client's life: set-up, reaping, and giving everything back.
 func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 	defer c.s.forget(c)
@@ -127,19 +134,20 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 // caller closes the arena.
 func (c *serverConn) makeBuffers() (err error) {
 	cfg, n, calls := &c.s.cfg, c.receives(), c.callsAtOnce()
-	// Twice for a call: its message, and small payloads leased for it.
-	if c.arena, err = mem.NewArena(n*cfg.InlineIn + (calls*2+cfg.Backward)*cfg.InlineOut + padRoom); err != nil {
+	size := c.callBytes()
+	if c.arena, err = mem.NewArena(n*cfg.receiveSize() + calls*size + cfg.Backward*cfg.InlineOut + padRoom); err != nil {
 		return err
 	}
 	c.work = make(chan arrival, n)
 	c.free = make(chan *serverCall, calls)
 	for i := range calls {
-		k := newServerCall(c, i, c.arena.Seg(n*cfg.InlineIn+i*2*cfg.InlineOut, 2*cfg.InlineOut))
+		k := newServerCall(c, i, c.arena.Seg(n*cfg.receiveSize()+i*size, size))
 		c.calls = append(c.calls, k)
 		c.free <- k
 	}
 	if cfg.Backward > 0 {
-		c.back = newBackchannel(c, func(i int) mem.Seg { return c.arena.Seg(n*cfg.InlineIn+(calls*2+i)*cfg.InlineOut, cfg.InlineOut) })
+		at := n*cfg.receiveSize() + calls*size
+		c.back = newBackchannel(c, func(i int) mem.Seg { return c.arena.Seg(at+i*cfg.InlineOut, cfg.InlineOut) })
 	}
 	groups := min(sendGroups, (c.s.dev.Caps().MaxQueue-cfg.ReadDepth)/groupWRs)
 	c.sends = make(chan struct{}, groups)
@@ -223,6 +231,7 @@ func (c *serverConn) completed(ctx context.Context, w verbs.Completion) {
 	if w.Op == verbs.OpRecv {
 		c.arrivals.Add(1)
 		c.s.count.received.Add(uint64(w.Len))
+		c.note(w)
 		c.dispatch(ctx, arrival{recv: int(w.ID), n: w.Len})
 		return
 	}
@@ -302,13 +311,18 @@ func (c *serverConn) readsIn() int {
 }
 
 func (c *serverConn) recvBuf(i int) mem.Seg {
-	n := c.s.cfg.InlineIn
+	n := c.s.cfg.receiveSize()
 	return c.arena.Seg(i*n, n)
+}
+
+// receive makes receive buffer i ready to be posted.
+func (c *serverConn) receive(i int) verbs.RecvWR {
+	return verbs.RecvWR{ID: uint64(i), Buf: c.recvBuf(i).Slice(0, c.props.post(i))}
 }
 
 // pad is n zero bytes.
 func (c *serverConn) pad(n int) mem.Seg {
-	at := c.receives()*c.s.cfg.InlineIn + (c.callsAtOnce()*2+c.s.cfg.Backward)*c.s.cfg.InlineOut
+	at := c.receives()*c.s.cfg.receiveSize() + c.callsAtOnce()*c.callBytes() + c.s.cfg.Backward*c.s.cfg.InlineOut
 	return c.arena.Seg(at, n)
 }
 
@@ -324,7 +338,7 @@ func (c *serverConn) postReceives(qp verbs.QP, n int) error {
 	}
 	wr := make([]verbs.RecvWR, 0, n-c.posted)
 	for i := c.posted; i < n; i++ {
-		wr = append(wr, verbs.RecvWR{ID: uint64(i), Buf: c.recvBuf(i)})
+		wr = append(wr, c.receive(i))
 	}
 	done, err := qp.PostRecv(wr)
 	c.posted += done

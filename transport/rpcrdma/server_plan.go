@@ -19,8 +19,29 @@ type pulledChunk struct {
 	Off, Len         int
 }
 
+// maxReadChunks is how many read chunks a call may have.
+const maxReadChunks = 64
+
+// refusal says why a call is not carried out, and with what error of version 2
+// it is answered; version 1 has ErrChunk for all of them. It wraps
+// transport.ErrProtocol.
+type refusal struct {
+	code  ErrCode
+	fault Fault
+	why   string
+}
+
+func (e *refusal) Error() string { return e.why }
+
+func (e *refusal) Unwrap() error { return transport.ErrProtocol }
+
+func refuseCall(code ErrCode, fault Fault, format string, args ...any) *refusal {
+	return &refusal{code: code, fault: fault, why: fmt.Sprintf(format, args...)}
+}
+
+// chunkError refuses a call whose chunks make no sense.
 func chunkError(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", transport.ErrProtocol, fmt.Sprintf(format, args...))
+	return refuseCall(ErrBadXDR, Fault{}, format, args...)
 }
 
 // roundedUpBy tells whether s is the roundup of chunk k as a chunk of its own,
@@ -90,7 +111,7 @@ type replyKind uint8
 const (
 	replyInline   replyKind = iota
 	replyLong               // as RDMA_NOMSG, in the reply chunk
-	replyRefused            // ERR_CHUNK: it fits nowhere
+	replyRefused            // it fits nowhere
 	replyRead               // inline, with payloads in read chunks
 	replyReadLong           // as RDMA_NOMSG, in a read chunk at Position Zero, and others
 )
@@ -104,6 +125,8 @@ type replyPlan struct {
 	Kind   replyKind
 	Into   []int
 	Stream int
+	// Why is set with replyRefused.
+	Why *refusal
 	// Exposed is the number of read segments.
 	Exposed int
 }
@@ -121,8 +144,8 @@ func planReply(into []int, l *Lists, marks []xdr.Mark, header, head, room int) r
 	for i, m := range marks {
 		if i < len(l.Write) && len(l.Write[i]) > 0 {
 			if m.Len > l.Write[i].Len() {
-				p.Kind = replyRefused
-				return p
+				return p.refuse(ErrWriteResource, Fault{Index: uint32(i + 1), Needed: uint32(m.Len)},
+					"payload of %d bytes for a write chunk of %d", m.Len, l.Write[i].Len())
 			}
 			p.Into = append(p.Into, i)
 			continue
@@ -132,14 +155,20 @@ func planReply(into []int, l *Lists, marks []xdr.Mark, header, head, room int) r
 	}
 	switch {
 	case header > room:
-		p.Kind = replyRefused
+		return p.refuse(ErrBadXDR, Fault{}, "chunk lists whose return takes %d bytes of %d", header, room)
 	case p.Stream <= room-header:
 		p.Kind = replyInline
 	case p.Stream <= l.Reply.Len():
 		p.Kind = replyLong
 	default:
-		p.Kind = replyRefused
+		return p.refuse(ErrReplyResource, Fault{Needed: uint32(p.Stream)},
+			"reply of %d bytes for a reply chunk of %d", p.Stream, l.Reply.Len())
 	}
+	return p
+}
+
+func (p replyPlan) refuse(code ErrCode, fault Fault, format string, args ...any) replyPlan {
+	p.Kind, p.Why = replyRefused, refuseCall(code, fault, format, args...)
 	return p
 }
 
@@ -156,7 +185,7 @@ func (c Chunk) fill(n int) {
 // replyHeaderLen is the length of the header of a reply to a call that had the
 // header h.
 func replyHeaderLen(h *Header) int {
-	l, n := &h.Lists, codecOf(h.Version).emptyLen()
+	l, n := &h.Lists, emptyHeaderLen(h.Version)
 	for _, c := range l.Write {
 		n += 8 + 16*len(c)
 	}

@@ -2,6 +2,7 @@ package rpcrdma
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport/xdr"
@@ -15,19 +16,22 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	l := &k.hdr.Lists
 	head, marks := k.reply.Bytes(), k.reply.Marks()
 	plan := planReply(k.into, l, marks, room, len(head), k.msg.Len)
-	if plan.Kind == replyRefused && k.c.exposures != nil {
+	if plan.Kind == replyRefused && k.c.exposures != nil && k.hdr.Version == Version1 {
 		plan = planExposed(plan, marks, k.segsOf, room, len(head), k.msg.Len)
 	}
 	k.into = plan.Into
 	if plan.Kind == replyRefused {
 		k.c.s.cfg.Log.Warn("a reply exceeds what its client provided for", "client", k.c.peer,
 			"xid", k.hdr.XID, "bytes", k.reply.Len())
-		k.sendError(ctx, k.hdr.XID, k.hdr.Version, ErrChunk)
+		k.giveUp(ctx, plan.Why)
 		return
 	}
 	headSeg, err := k.settle(head, room, plan)
+	if errors.Is(err, errTooLarge) {
+		err = refuseCall(ErrSystem, Fault{}, "reply of %d bytes: %v", k.reply.Len(), err)
+	}
 	if err != nil {
-		k.abandon(ctx, err)
+		k.giveUp(ctx, err)
 		return
 	}
 	k.wrs = k.wrs[:0]
@@ -43,7 +47,7 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 		}
 		w.fill(n)
 	}
-	reply := Header{XID: k.hdr.XID, Version: k.hdr.Version, Proc: Msg, Lists: Lists{Write: l.Write, Reply: l.Reply}}
+	reply := Header{XID: k.hdr.XID, Version: k.hdr.Version, Proc: Msg, Lists: Lists{Write: l.Write, Reply: l.Reply}, V2: V2{Direction: DirReply}}
 	body := k.msg.Slice(0, room)
 	var msg mem.Vec
 	switch plan.Kind {
@@ -77,10 +81,9 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 			msg = k.local(k.insert(body.Len, room, marks, plan.Into))
 		}
 	}
-	k.keys = k.keysOf()
 	send := verbs.SendWR{Op: verbs.OpSend, Local: msg}
-	if k.c.invalidate && len(k.keys) == 1 {
-		send.Op, send.RKey = verbs.OpSendInvalidate, k.keys[0]
+	if rkey, ok := k.invalidatable(); ok {
+		send.Op, send.RKey = verbs.OpSendInvalidate, rkey
 		k.c.s.count.invalidations.Add(1)
 	}
 	k.c.s.count.replies.Add(1)
@@ -97,27 +100,39 @@ func (k *serverCall) segsOf(m xdr.Mark) (n int) {
 	return n
 }
 
-// keysOf lists the distinct rkeys that the call came with.
-func (k *serverCall) keysOf() []uint32 { return k.hdr.Lists.Keys(k.keys[:0]) }
+// invalidatable is the key that the Send of the reply is to invalidate: the one
+// that a call of version 2 names for that; with version 1, the only one that
+// the call came with, if the client takes that at all.
+func (k *serverCall) invalidatable() (rkey uint32, ok bool) {
+	if k.hdr.Version == Version2 {
+		rkey = k.hdr.invalidatable()
+		return rkey, rkey != 0
+	}
+	k.keys = k.hdr.Lists.Keys(k.keys[:0])
+	if !k.c.invalidate || len(k.keys) != 1 {
+		return 0, false
+	}
+	return k.keys[0], true
+}
 
-// sendError answers with RDMA_ERROR (RFC 8166 section 4.5).
-func (k *serverCall) sendError(ctx context.Context, xid, version uint32, code ErrCode) {
+// sendError answers with RDMA_ERROR (RFC 8166 section 4.5; the draft, section
+// 7.2.4).
+func (k *serverCall) sendError(ctx context.Context, xid, version uint32, code ErrCode, fault Fault) {
 	if code == ErrVers {
 		k.c.s.count.versErrors.Add(1)
 	} else {
 		k.c.s.count.chunkErrors.Add(1)
 	}
 	k.wrs = k.wrs[:0]
-	h := Header{XID: xid, Version: version, Proc: Error, Err: code, Low: Version1, High: Version1}
-	n := FixedHeaderLen + 4
-	if code == ErrVers {
-		n += 8
-	}
-	k.send(ctx, &h, verbs.SendWR{Op: verbs.OpSend, Local: k.local(k.msg.Slice(0, n))})
+	known := k.c.s.cfg.Versions
+	h := Header{XID: xid, Version: version, Proc: Error, Err: code, Low: known.Low, High: known.High, V2: V2{Fault: fault}}
+	k.head.Reset(k.buf.Bytes(), nil)
+	h.Append(&k.head)
+	k.send(ctx, &h, verbs.SendWR{Op: verbs.OpSend, Local: k.local(k.buf.Slice(0, len(k.head.Bytes())))})
 }
 
 // send gives the receive buffer back, encodes h with the grant at the start of
-// msg, and posts wrs with the Send after them.
+// buf, and posts wrs with the Send after them.
 func (k *serverCall) send(ctx context.Context, h *Header, send verbs.SendWR) {
 	c := k.c
 	grant := c.s.grant(k.asked)
@@ -133,7 +148,7 @@ func (k *serverCall) send(ctx context.Context, h *Header, send verbs.SendWR) {
 	grant = max(1, grant-len(c.exposures)) // RFC 5666 section 11
 	c.granted.Store(int32(grant))
 	h.Credits = uint32(grant)
-	k.head.Reset(k.msg.Bytes(), nil)
+	k.head.Reset(k.buf.Bytes(), nil)
 	h.Append(&k.head)
 	c.s.count.sent.Add(uint64(send.Local.Len()))
 	k.wrs = append(k.wrs, send)

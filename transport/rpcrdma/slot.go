@@ -54,6 +54,8 @@ type slot struct {
 
 	cw, hw  xdr.Writer
 	r       xdr.Reader
+	terms   Terms // in force when the call was marshalled
+	demands Demands
 	shape   Shape
 	plan    Plan
 	request Header

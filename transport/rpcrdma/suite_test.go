@@ -107,9 +107,9 @@ func (h warmHandler) Serve(ctx context.Context, q *transport.Request) transport.
 	return h.Handler.Serve(ctx, q)
 }
 
-// callerOver makes callers whose connections have the inline size given both
-// ways.
-func callerOver(inline, nconnect int, noDDP bool, config iwarp.Config) rpctest.NewCaller {
+// callerOver makes callers whose connections speak the version and have the
+// inline size given, both ways.
+func callerOver(version uint32, inline, nconnect int, noDDP bool, config iwarp.Config) rpctest.NewCaller {
 	return func(t *testing.T, h transport.Handler) (transport.Caller, func()) {
 		const payload = 1<<20 + 4096
 		theirs, ours := iwarp.Open(config), iwarp.Open(config)
@@ -127,8 +127,12 @@ func callerOver(inline, nconnect int, noDDP bool, config iwarp.Config) rpctest.N
 		caller := reconnect.New(&warmDialer{Dialer: rpcrdma.NewDialer(rpcrdma.DialerConfig{
 			Device: ours, Addr: ln.Addr(), MachineName: "suite",
 			InlineSend: inline, InlineRecv: inline, NoDDP: noDDP, MaxPayload: payload,
+			TryVersion2: version == rpcrdma.Version2,
 		})}, reconnect.Config{Server: "suite", Timeo: time.Hour, NConnect: nconnect})
 		t.Cleanup(func() {
+			if got := caller.Stats().Terms.Version; got != int(version) {
+				t.Errorf("calls went in version %d", got)
+			}
 			_ = caller.Close() // the second time in a test that closes it itself
 			if err := srv.Close(); err != nil {
 				t.Errorf("server: %v", err)
@@ -145,19 +149,21 @@ func callerOver(inline, nconnect int, noDDP bool, config iwarp.Config) rpctest.N
 }
 
 func TestSuite(t *testing.T) {
-	for _, inline := range []int{1024, 4096, 65536} {
-		for _, noDDP := range []bool{false, true} {
-			t.Run(fmt.Sprintf("inline %d, noddp %v", inline, noDDP), func(t *testing.T) {
-				rpctest.Run(t, callerOver(inline, 1, noDDP, iwarp.Config{}))
-			})
+	for _, version := range []uint32{rpcrdma.Version1, rpcrdma.Version2} {
+		for _, inline := range []int{1024, 4096, 65536} {
+			for _, noDDP := range []bool{false, true} {
+				t.Run(fmt.Sprintf("version %d, inline %d, noddp %v", version, inline, noDDP), func(t *testing.T) {
+					rpctest.Run(t, callerOver(version, inline, 1, noDDP, iwarp.Config{}))
+				})
+			}
 		}
 	}
 }
 
 func TestSuiteOverSeveralLinks(t *testing.T) {
-	rpctest.Run(t, callerOver(4096, 4, false, iwarp.Config{}))
+	rpctest.Run(t, callerOver(rpcrdma.Version1, 4096, 4, false, iwarp.Config{}))
 }
 
 func TestSuiteWithCRC(t *testing.T) {
-	rpctest.Run(t, callerOver(4096, 1, false, iwarp.Config{CRC: true, AlignToMSS: true}))
+	rpctest.Run(t, callerOver(rpcrdma.Version1, 4096, 1, false, iwarp.Config{CRC: true, AlignToMSS: true}))
 }

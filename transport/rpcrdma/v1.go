@@ -8,13 +8,8 @@ const Version1 = 1
 // EmptyHeaderLen is the length of a version 1 header with empty lists.
 const EmptyHeaderLen = 28
 
-// version1 is the codec of RFC 8166 section 4, with what of RFC 5666 section
-// 4.3 it dropped.
-type version1 struct{}
-
-func (version1) emptyLen() int { return EmptyHeaderLen }
-
-func (version1) append(w *xdr.Writer, h *Header) {
+// appendV1 is RFC 8166 section 4, with what of RFC 5666 section 4.3 it dropped.
+func (h *Header) appendV1(w *xdr.Writer) {
 	switch h.Proc {
 	case MsgP:
 		w.Uint32(h.Align)
@@ -27,7 +22,7 @@ func (version1) append(w *xdr.Writer, h *Header) {
 	}
 }
 
-func (version1) parse(r *xdr.Reader, h *Header) *HeaderError {
+func (h *Header) parseV1(r *xdr.Reader) *HeaderError {
 	switch h.Proc {
 	case MsgP:
 		h.Align, h.Threshold = r.Uint32(), r.Uint32()

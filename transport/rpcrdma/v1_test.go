@@ -176,7 +176,7 @@ func TestHeadersRefused(t *testing.T) {
 		answer ErrCode
 	}{
 		{"version 0", xdrWords(7, 0, 32, 0, 0, 0, 0), ErrVers},
-		{"version 2", xdrWords(7, 2, 32, 0, 0, 0, 0), ErrVers},
+		{"version 3", xdrWords(7, 3, 32, 0, 0, 0, 0), ErrVers},
 		{"unknown procedure", xdrWords(7, 1, 32, 5, 0, 0, 0), ErrChunk},
 		{"unknown error", xdrWords(7, 1, 32, 4, 3), 0},
 		{"error 0", xdrWords(7, 1, 32, 4, 0), 0},

@@ -31,6 +31,7 @@ type options struct {
 	crc      bool
 	inline   int
 	credits  int
+	versions rpcrdma.Versions
 	readread bool
 	stats    bool
 	verbose  bool
@@ -64,6 +65,18 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.crc, "crc", false, "ask iWARP clients for CRC32C")
 	f.IntVar(&o.inline, "inline", 4096, "inline threshold both ways, in `bytes`")
 	f.IntVar(&o.credits, "credits", 128, "most calls under way for an RDMA `client`")
+	o.versions = rpcrdma.AllVersions
+	f.Func("rdmavers", "only this `version` of RPC-over-RDMA, 1 or 2; default: both", func(v string) error {
+		switch v {
+		case "1":
+			o.versions = rpcrdma.Versions{Low: rpcrdma.Version1, High: rpcrdma.Version1}
+		case "2":
+			o.versions = rpcrdma.Versions{Low: rpcrdma.Version2, High: rpcrdma.Version2}
+		default:
+			return errors.New("neither 1 nor 2")
+		}
+		return nil
+	})
 	f.BoolVar(&o.readread, "readread", false, "open replies that fit nowhere else to the client, for RDMA Read and RDMA_DONE")
 	f.IntVar(&o.cfg.MaxIO, "maxio", 1<<20, "largest READ and WRITE, in `bytes`")
 	lossy := f.Bool("lossy", false, "keep unstable writes of every export in memory until COMMIT")
@@ -116,7 +129,7 @@ func run(args []string, out io.Writer, sig <-chan os.Signal) (err error) {
 	}
 	if o.rdma != "" {
 		dev = iwarp.Open(iwarp.Config{CRC: o.crc})
-		cfg := rpcrdma.ServerConfig{InlineIn: o.inline, InlineOut: o.inline, Credits: o.credits, ReadReplies: o.readread}
+		cfg := rpcrdma.ServerConfig{InlineIn: o.inline, InlineOut: o.inline, Credits: o.credits, Versions: o.versions, ReadReplies: o.readread}
 		if o.verbose {
 			cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
