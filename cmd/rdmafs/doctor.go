@@ -120,7 +120,7 @@ func (m *mountArgs) examined(words string) *doctor.Case {
 		Providers: m.providers(),
 		RDMA:      m.opts.proto == "rdma",
 		Resolve:   m.src.resolve,
-		Route:     rdmadev.RouteTo,
+		Route:     func(to netip.Addr) (rdmadev.Route, error) { return rdmadev.RouteTo(to, netip.Addr{}) },
 		Ways:      m.ways(machine, silent),
 		Exports: func(ctx context.Context, at netip.Addr) ([]doctor.Export, error) {
 			found, err := nfs3.Exports(ctx, m.mountd(at, machine, silent))
@@ -189,7 +189,7 @@ func (m *mountArgs) ways(machine string, logf func(string, ...any)) []doctor.Way
 			words += fmt.Sprintf(",port=%d", port)
 		}
 		w := doctor.Way{Name: proto, Port: port, Chosen: isChosen, Options: words,
-			Open: func(at netip.Addr) (doctor.Contact, error) { return way.contact(at, machine, logf) }}
+			Open: func(_ context.Context, at netip.Addr) (doctor.Contact, error) { return way.contact(at, machine, logf) }}
 		if provider != "" {
 			w.Name += "/" + provider
 		}
