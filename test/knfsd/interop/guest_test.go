@@ -37,8 +37,19 @@ func inside(t *testing.T, g *knfsd.Guest, run string) {
 	}, 10*time.Minute)
 }
 
-// TestMountInGuest mounts the Linux server from its own machine.
+// TestMountInGuest mounts the Linux server from its own machine, through each of
+// the two devices.
 func TestMountInGuest(t *testing.T) {
-	g := knfsd.StartTest(t, knfsd.Config{RDMA: []knfsd.Service{knfsd.SIW}, MTU: 4200, MemoryMiB: 3072})
-	inside(t, g, "^TestInsideMount$")
+	for _, c := range []struct {
+		device knfsd.Service
+		tests  string
+	}{
+		{knfsd.RXE, "^TestInside(RXE|User)$"},
+		{knfsd.SIW, "^TestInsideSIW$"},
+	} {
+		t.Run(c.device.String(), func(t *testing.T) {
+			g := knfsd.StartTest(t, knfsd.Config{RDMA: []knfsd.Service{c.device}, MTU: 4200, MemoryMiB: 3072})
+			inside(t, g, c.tests)
+		})
+	}
 }
