@@ -120,7 +120,7 @@ func (m *mountArgs) examined(words string) *doctor.Case {
 		Providers: m.providers(),
 		RDMA:      m.opts.proto == "rdma",
 		Resolve:   m.src.resolve,
-		Route:     rdmadev.RouteTo,
+		Route:     func(to netip.Addr) (rdmadev.Route, error) { return rdmadev.RouteTo(to, m.opts.srcAddr) },
 		Ways:      m.ways(machine, silent),
 		Exports: func(ctx context.Context, at netip.Addr) ([]doctor.Export, error) {
 			found, err := nfs3.Exports(ctx, m.mountd(at, machine, silent))
@@ -189,7 +189,9 @@ func (m *mountArgs) ways(machine string, logf func(string, ...any)) []doctor.Way
 			words += fmt.Sprintf(",port=%d", port)
 		}
 		w := doctor.Way{Name: proto, Port: port, Chosen: isChosen, Options: words,
-			Open: func(at netip.Addr) (doctor.Contact, error) { return way.contact(at, machine, logf) }}
+			Open: func(ctx context.Context, at netip.Addr) (doctor.Contact, error) {
+				return way.contact(ctx, at, machine, logf)
+			}}
 		if provider != "" {
 			w.Name += "/" + provider
 		}
@@ -219,11 +221,11 @@ func (m *mountArgs) ways(machine string, logf func(string, ...any)) []doctor.Way
 }
 
 // contact opens the one way that m's options leave.
-func (m *mountArgs) contact(at netip.Addr, machine string, logf func(string, ...any)) (doctor.Contact, error) {
+func (m *mountArgs) contact(ctx context.Context, at netip.Addr, machine string, logf func(string, ...any)) (doctor.Contact, error) {
 	addr := netip.AddrPortFrom(at, m.opts.port)
-	ways, err := routes(&m.opts, addr, machine, logf)
-	if err != nil {
-		return nil, err
+	ways, without := m.routes(ctx, addr, machine, logf)
+	if len(ways) == 0 {
+		return nil, errors.Join(without...)
 	}
 	return &contact{m, &session{how: ways[0].how, addr: addr, route: ways[0], opts: m.opts}, machine, logf}, nil
 }

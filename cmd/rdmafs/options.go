@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,9 @@ type options struct {
 	padAlign, padThreshold int
 	ccp                    bool
 	readRead               bool
+	rdmaDev                string
+	srcAddr                netip.Addr
+	reg                    string // "window", "region", or "" for what the adapter has
 	readOnly               bool
 	// allowOther and fuse are for the FUSE mount.
 	allowOther bool
@@ -72,7 +76,14 @@ func (o *options) nfsPort() uint16 {
 // optionHelp is the text of --help; parseOptions takes exactly these.
 const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) where they have the same name:
   proto=rdma|tcp      how calls travel (default rdma); "rdma" and "tcp" alone will do
-  rdma=auto|iwarp     RDMA provider: iwarp needs nothing but TCP (default auto)
+  rdma=auto|ibv|iwarp RDMA provider: ibv uses an RDMA device through rdma-core, iwarp
+                      needs nothing but TCP; auto takes a device if one leads to the
+                      server (default auto)
+  rdmadev=NAME        RDMA device to use, as rdmafs devices names it (implies rdma=ibv)
+  reg=window|region   keys for the server, with rdma=ibv: windows show it the bytes of a
+                      call while it lasts, region all buffers while connected (default
+                      window, where the device has them)
+  srcaddr=ADDRESS     address to connect from
   port=N              NFS port (default 20049 for rdma, 2049 for tcp)
   mountport=N         port of the MOUNT service (default: ask rpcbind on port 111)
   vers=3, nfsvers=3   NFS version
@@ -178,6 +189,9 @@ var optionTable = map[string]optionFunc{
 	"msgp":      msgpOption,
 	"ccp":       flagOption(func(o *options) { o.ccp = true }),
 	"readread":  flagOption(func(o *options) { o.readRead = true }),
+	"rdmadev":   rdmaDevOption,
+	"srcaddr":   srcAddrOption,
+	"reg":       wordOption([]string{"window", "region"}, func(o *options, v string) { o.reg = v }),
 	"ro":        flagOption(func(o *options) { o.readOnly = true }),
 	"rw":        flagOption(func(o *options) { o.readOnly = false }),
 
@@ -235,6 +249,24 @@ func msgpOption(o *options, v string, has bool) error {
 		return fmt.Errorf("wants ALIGN:THRESHOLD, from 2 to 4096 and from 512 to 65536")
 	}
 	o.padAlign, o.padThreshold = align, threshold
+	return nil
+}
+
+// rdmaDevOption takes the name of a device, which only one provider has.
+func rdmaDevOption(o *options, v string, has bool) error {
+	if !has || v == "" {
+		return fmt.Errorf("wants the name of an RDMA device")
+	}
+	o.rdmaDev, o.rdma = v, "ibv"
+	return nil
+}
+
+func srcAddrOption(o *options, v string, has bool) error {
+	a, err := netip.ParseAddr(v)
+	if !has || err != nil || a.IsUnspecified() {
+		return fmt.Errorf("wants an IP address of this machine")
+	}
+	o.srcAddr = a.Unmap()
 	return nil
 }
 

@@ -48,13 +48,11 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 		return nil, err
 	}
 	machine := machineName()
-	var failed []error
+	var failed, without []error
 	for _, a := range addrs {
 		addr := netip.AddrPortFrom(a, m.opts.nfsPort())
-		ways, err := routes(&m.opts, addr, machine, logf)
-		if err != nil {
-			return nil, err
-		}
+		ways, none := m.routes(ctx, addr, machine, logf)
+		without = append(without, none...)
 		for i, r := range ways {
 			s := &session{how: r.how, addr: addr, route: r, opts: m.opts}
 			if err := s.mount(ctx, m, machine, logf); err != nil {
@@ -65,10 +63,20 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 			for _, unused := range ways[i+1:] {
 				unused.close()
 			}
+			for _, err := range append(without, failed...) {
+				logf("not taken: %v", err)
+			}
 			return s, nil
 		}
 	}
-	return nil, errors.Join(failed...)
+	return nil, errors.Join(append(failed, without...)...)
+}
+
+// routes are routes found in the time that a mount has.
+func (m *mountArgs) routes(ctx context.Context, addr netip.AddrPort, machine string, logf func(string, ...any)) (found []*route, without []error) {
+	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
+	defer cancel()
+	return routes(ctx, &m.opts, addr, machine, logf)
 }
 
 // mount connects over the session's route and mounts the export.
@@ -116,7 +124,7 @@ func (m *mountArgs) mountd(at netip.Addr, machine string, logf func(string, ...a
 		Addr:   at,
 		Export: m.src.export,
 		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
-			return dialTCP(ctx, to, machine)
+			return dialTCP(ctx, to, machine, m.opts.srcAddr)
 		},
 		MountPort: m.opts.mountPort,
 		Cred:      ownCred(),
@@ -125,8 +133,8 @@ func (m *mountArgs) mountd(at netip.Addr, machine string, logf func(string, ...a
 }
 
 // dialTCP makes the Caller for rpcbind and mountd.
-func dialTCP(ctx context.Context, to netip.AddrPort, machine string) (transport.Caller, error) {
-	d, err := tcpDialer(to, machine)
+func dialTCP(ctx context.Context, to netip.AddrPort, machine string, from netip.Addr) (transport.Caller, error) {
+	d, err := tcpDialer(to, machine, from)
 	if err != nil {
 		return nil, err
 	}
@@ -173,6 +181,7 @@ func (s *session) explainConnect(err error) error {
 	var netErr net.Error
 	hint := ""
 	switch {
+	case explained(err):
 	case errors.Is(err, syscall.ECONNREFUSED) && s.opts.proto == "rdma":
 		hint = "nothing listens there: does the server have NFS over RDMA enabled on that port? try proto=tcp"
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -182,7 +191,7 @@ func (s *session) explainConnect(err error) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT), errors.As(err, &netErr) && netErr.Timeout():
 		hint = "no answer: is the host up, and does a firewall drop the port?"
 	case s.opts.proto == "rdma":
-		hint = "is an iWARP NFS/RDMA server on that port? try proto=tcp"
+		hint = "is an NFS/RDMA server on that port, and on a device of the same kind? try proto=tcp"
 	}
 	return &connectError{what, err, hint}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/rdmafs/rdmafs/cmd/rdmafs/doctor"
 	"github.com/rdmafs/rdmafs/transport"
@@ -26,12 +25,29 @@ type provider struct {
 	// needs is what it needs of this machine, and missing what is not there.
 	needs   string
 	missing func() error
-	open    func(o *options) (verbs.Device, error)
+	// open finds a device that leads to addr.
+	open func(ctx context.Context, o *options, addr netip.AddrPort) (verbs.Device, error)
 }
 
 // providers in the order in which auto tries them.
 var providers = []provider{
-	{name: "iwarp", needs: "TCP, and nothing else is needed", missing: nothing, open: func(o *options) (verbs.Device, error) { return iwarp.Open(iwarp.Config{CRC: o.crc}), nil }},
+	{name: "ibv", devices: true, needs: "an RDMA device, and rdma-core", missing: ibv.Available, open: openIBV},
+	{name: "iwarp", needs: "TCP, and nothing else is needed", missing: nothing,
+		open: func(_ context.Context, o *options, _ netip.AddrPort) (verbs.Device, error) {
+			return iwarp.Open(iwarp.Config{CRC: o.crc}), nil
+		}},
+}
+
+func openIBV(ctx context.Context, o *options, addr netip.AddrPort) (verbs.Device, error) {
+	keys := map[string]ibv.Keys{"": ibv.AutoKeys, "window": ibv.WindowKeys, "region": ibv.RegionKeys}[o.reg]
+	return ibv.Open(ctx, ibv.Config{Peer: addr, Local: o.srcAddr, Adapter: o.rdmaDev, Keys: keys})
+}
+
+// explained tells if an error says by itself what to do.
+func explained(err error) bool {
+	var missing *ibv.UnavailableError
+	var pin *ibv.PinError
+	return errors.As(err, &missing) || errors.As(err, &pin)
 }
 
 func nothing() error { return nil }
@@ -75,30 +91,32 @@ func (r *route) close() {
 	}
 }
 
-// routes are the ways to addr that the options allow, in the order to try them.
-func routes(o *options, addr netip.AddrPort, machine string, logf func(string, ...any)) ([]*route, error) {
+// routes are the ways to addr that the options allow, in the order to try them,
+// and why there are no more.
+func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string, logf func(string, ...any)) (found []*route, without []error) {
+	if o.srcAddr.IsValid() && o.srcAddr.Is4() != addr.Addr().Is4() {
+		return nil, []error{fmt.Errorf("%s cannot be reached from srcaddr=%s, an address of another kind", addr.Addr(), o.srcAddr)}
+	}
 	if o.proto == "tcp" {
-		d, err := tcpDialer(addr, machine)
+		d, err := tcpDialer(addr, machine, o.srcAddr)
 		if err != nil {
-			return nil, err
+			return nil, []error{err}
 		}
 		return []*route{{how: "tcp", dialer: d, memory: plentyOfMemory}}, nil
 	}
-	var found []*route
-	var errs []error
 	for _, p := range providers {
 		if o.rdma != "auto" && o.rdma != p.name {
 			continue
 		}
-		dev, err := p.open(o)
+		dev, err := p.open(ctx, o, addr)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("rdma=%s: %w", p.name, err))
+			without = append(without, fmt.Errorf("rdma=%s: %w", p.name, err))
 			continue
 		}
 		room := plentyOfMemory
 		if dev.Caps().Pins {
 			if room, err = planMemory(lockLimit(), o); err != nil {
-				errs = append(errs, fmt.Errorf("rdma=%s: %w", p.name, errors.Join(err, dev.Close())))
+				without = append(without, fmt.Errorf("rdma=%s: %w", p.name, errors.Join(err, dev.Close())))
 				continue
 			}
 		}
@@ -109,6 +127,7 @@ func routes(o *options, addr netip.AddrPort, machine string, logf func(string, .
 			dialer: rpcrdma.NewDialer(rpcrdma.DialerConfig{
 				Device:      dev,
 				Addr:        addr,
+				LocalAddr:   o.srcAddr,
 				MachineName: machine,
 				InlineSend:  o.inline,
 				InlineRecv:  o.inline,
@@ -123,10 +142,7 @@ func routes(o *options, addr netip.AddrPort, machine string, logf func(string, .
 			}),
 		})
 	}
-	if len(found) == 0 {
-		return nil, errors.Join(errs...)
-	}
-	return slices.Clip(found), nil
+	return found, without
 }
 
 // terms are what the set-up of a link settled; nil for one without RDMA.
@@ -146,6 +162,6 @@ func (r *route) versions(ctx context.Context) (low, high uint32, err error) {
 	return rpcrdma.AskVersions(ctx, r.dialer)
 }
 
-func tcpDialer(addr netip.AddrPort, machine string) (transport.Dialer, error) {
-	return tcp.NewDialer(tcp.Config{Addr: addr, MachineName: machine, ReservedPort: mayBindReserved()})
+func tcpDialer(addr netip.AddrPort, machine string, from netip.Addr) (transport.Dialer, error) {
+	return tcp.NewDialer(tcp.Config{Addr: addr, MachineName: machine, LocalAddr: from, ReservedPort: mayBindReserved()})
 }

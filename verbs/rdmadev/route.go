@@ -23,9 +23,10 @@ type Route struct {
 	MTU   int  `json:"mtu"`
 }
 
-// RouteTo asks the kernel for its route to an address.
-func RouteTo(to netip.Addr) (Route, error) {
-	ask, err := routeRequest(to)
+// RouteTo asks the kernel for its route to an address, from another if that is
+// valid.
+func RouteTo(to, from netip.Addr) (Route, error) {
+	ask, err := routeRequest(to, from)
 	if err != nil {
 		return Route{}, err
 	}
@@ -71,10 +72,13 @@ func ownerOf(a netip.Addr) *net.Interface {
 }
 
 // routeRequest is RTM_GETROUTE for one address (rtnetlink(7)).
-func routeRequest(to netip.Addr) ([]byte, error) {
-	to = to.Unmap()
-	if !to.IsValid() {
+func routeRequest(to, from netip.Addr) ([]byte, error) {
+	to, from = to.Unmap(), from.Unmap()
+	switch {
+	case !to.IsValid():
 		return nil, errors.New("no address to look for")
+	case from.IsValid() && from.Is4() != to.Is4():
+		return nil, fmt.Errorf("%s is an address of another kind", from)
 	}
 	family, ip := uint8(unix.AF_INET), to.AsSlice()
 	if to.Is6() {
@@ -82,8 +86,11 @@ func routeRequest(to netip.Addr) ([]byte, error) {
 	}
 	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofRtMsg)
 	rt := b[unix.SizeofNlMsghdr:]
-	rt[0], rt[1] = family, uint8(len(ip)*8)
+	rt[0], rt[1], rt[2] = family, uint8(len(ip)*8), uint8(from.BitLen())
 	b = appendAttr(b, unix.RTA_DST, ip)
+	if from.IsValid() {
+		b = appendAttr(b, unix.RTA_SRC, from.AsSlice())
+	}
 	if zone := to.Zone(); zone != "" {
 		ifi, err := net.InterfaceByName(zone)
 		if err != nil {
@@ -162,7 +169,7 @@ func parseRoute(b []byte) (netdev int, r Route, err error) {
 			if len(a.Value) == 4 {
 				netdev = int(binary.NativeEndian.Uint32(a.Value))
 			}
-		case unix.RTA_PREFSRC:
+		case unix.RTA_PREFSRC, unix.RTA_SRC:
 			if isAddr {
 				r.Source = addr
 			}

@@ -20,33 +20,41 @@ func TestRouteToLoopback(t *testing.T) {
 		} else {
 			ln.Close()
 		}
-		r, err := RouteTo(to)
-		if err != nil || !r.Local || r.Netdev != "lo" || !r.Source.IsLoopback() || r.Gateway.IsValid() {
-			t.Errorf("%s: %+v, %v", a, r, err)
+		for _, from := range []netip.Addr{{}, to} {
+			r, err := RouteTo(to, from)
+			if err != nil || !r.Local || r.Netdev != "lo" || !r.Source.IsLoopback() || r.Gateway.IsValid() {
+				t.Errorf("%s from %s: %+v, %v", a, from, r, err)
+			}
 		}
 	}
-	if _, err := RouteTo(netip.Addr{}); err == nil {
+	if _, err := RouteTo(netip.Addr{}, netip.Addr{}); err == nil {
 		t.Error("a route to no address")
 	}
-	if _, err := RouteTo(netip.MustParseAddr("fe80::1%no-such-netdev")); err == nil {
+	if _, err := RouteTo(netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")); err == nil {
+		t.Error("a route from IPv6 to IPv4")
+	}
+	if _, err := RouteTo(netip.MustParseAddr("fe80::1%no-such-netdev"), netip.Addr{}); err == nil {
 		t.Error("a route over a network device that is not there")
 	}
 }
 
 // TestRouteRequest checks each field where rtnetlink(7) and netlink(7) put it.
 func TestRouteRequest(t *testing.T) {
-	b, err := routeRequest(netip.MustParseAddr("10.99.0.2"))
+	b, err := routeRequest(netip.MustParseAddr("10.99.0.2"), netip.MustParseAddr("10.99.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := make([]byte, 36)
-	binary.NativeEndian.PutUint32(want, 36)
+	want := make([]byte, 44)
+	binary.NativeEndian.PutUint32(want, 44)
 	binary.NativeEndian.PutUint16(want[4:], 26) // RTM_GETROUTE
 	binary.NativeEndian.PutUint16(want[6:], 1)  // NLM_F_REQUEST
-	want[16], want[17] = 2, 32                  // AF_INET, all 32 bits
+	want[16], want[17], want[18] = 2, 32, 32    // AF_INET, all 32 bits of both
 	binary.NativeEndian.PutUint16(want[28:], 8)
 	binary.NativeEndian.PutUint16(want[30:], 1) // RTA_DST
 	copy(want[32:], []byte{10, 99, 0, 2})
+	binary.NativeEndian.PutUint16(want[36:], 8)
+	binary.NativeEndian.PutUint16(want[38:], 2) // RTA_SRC
+	copy(want[40:], []byte{10, 99, 0, 1})
 	if string(b) != string(want) {
 		t.Errorf("got  %x\nwant %x", b, want)
 	}

@@ -80,7 +80,7 @@ type Way struct {
 	Options string
 	// Open prepares the way to an address. An error says why this machine has
 	// none.
-	Open func(at netip.Addr) (Contact, error)
+	Open func(ctx context.Context, at netip.Addr) (Contact, error)
 }
 
 // Contact is a way to one address. Every Contact must be closed.

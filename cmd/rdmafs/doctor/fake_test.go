@@ -31,7 +31,7 @@ type fakeWay struct {
 }
 
 func (w *fakeWay) way(name string, chosen bool) Way {
-	return Way{Name: name, Port: 20049, Chosen: chosen, Options: "proto=" + name, Open: func(at netip.Addr) (Contact, error) {
+	return Way{Name: name, Port: 20049, Chosen: chosen, Options: "proto=" + name, Open: func(_ context.Context, at netip.Addr) (Contact, error) {
 		if w.open != nil {
 			return nil, w.open
 		}

@@ -46,15 +46,18 @@ func (e *examination) runConnect(ctx context.Context, c *contacted, addrs []neti
 	for _, a := range addrs {
 		c.close()
 		c.at = a
-		if c.contact, c.openErr = c.Open(a); c.openErr != nil {
-			continue
-		}
-		attempt, cancel := context.WithTimeout(ctx, e.Patience)
-		c.link, c.err = c.contact.Connect(attempt)
-		cancel()
-		if c.err == nil {
+		if e.connect(ctx, c); c.works() {
 			return
 		}
+	}
+}
+
+// connect opens the way to c.at and connects.
+func (e *examination) connect(ctx context.Context, c *contacted) {
+	ctx, cancel := context.WithTimeout(ctx, e.Patience)
+	defer cancel()
+	if c.contact, c.openErr = c.Open(ctx, c.at); c.openErr == nil {
+		c.link, c.err = c.contact.Connect(ctx)
 	}
 }
 
