@@ -84,7 +84,8 @@ const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) w
                       call while it lasts, region all buffers while connected (default
                       window, where the device has them)
   srcaddr=ADDRESS     address to connect from
-  port=N              NFS port (default 20049 for rdma, 2049 for tcp)
+  port=N              NFS port (default 2049 for tcp; for rdma 20049, and if nothing is
+                      there, what rpcbind has registered for the netid rdma or rdma6)
   mountport=N         port of the MOUNT service (default: ask rpcbind on port 111)
   vers=3, nfsvers=3   NFS version
   rsize=N, wsize=N    largest read and write in bytes (default: what the server prefers)

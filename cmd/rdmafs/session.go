@@ -50,23 +50,25 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 	machine := machineName()
 	var failed, without []error
 	for _, a := range addrs {
-		addr := netip.AddrPortFrom(a, m.opts.nfsPort())
-		ways, none := m.routes(ctx, addr, machine, logf)
+		s, none, err := connectAt(ctx, m, netip.AddrPortFrom(a, m.opts.nfsPort()), machine, logf)
 		without = append(without, none...)
-		for i, r := range ways {
-			s := &session{how: r.how, addr: addr, route: r, opts: m.opts}
-			if err := s.mount(ctx, m, machine, logf); err != nil {
-				s.closeTransport()
-				failed = append(failed, err)
-				continue
+		var away *unreachableError
+		if err != nil && errors.As(err, &away) && m.opts.proto == "rdma" && m.opts.port == 0 {
+			if port, why := registeredPort(ctx, m, a, machine); port != 0 {
+				logf("rpcbind on %s says that NFS over RDMA is on port %d", a, port)
+				s, _, err = connectAt(ctx, m, netip.AddrPortFrom(a, port), machine, logf)
+			} else {
+				err = errors.Join(err, why)
 			}
-			for _, unused := range ways[i+1:] {
-				unused.close()
-			}
+		}
+		if s != nil {
 			for _, err := range append(without, failed...) {
 				logf("not taken: %v", err)
 			}
 			return s, nil
+		}
+		if err != nil {
+			failed = append(failed, err)
 		}
 	}
 	return nil, errors.Join(append(failed, without...)...)
@@ -77,6 +79,48 @@ func (m *mountArgs) routes(ctx context.Context, addr netip.AddrPort, machine str
 	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
 	defer cancel()
 	return routes(ctx, &m.opts, addr, machine, logf)
+}
+
+// connectAt is connect for one address. without tells why there were not more
+// ways to it; without any, there is neither a session nor an error.
+func connectAt(ctx context.Context, m *mountArgs, addr netip.AddrPort, machine string, logf func(string, ...any)) (_ *session, without []error, _ error) {
+	ways, without := m.routes(ctx, addr, machine, logf)
+	var failed []error
+	for i, r := range ways {
+		s := &session{how: r.how, addr: addr, route: r, opts: m.opts}
+		if err := s.mount(ctx, m, machine, logf); err != nil {
+			s.closeTransport()
+			failed = append(failed, err)
+			continue
+		}
+		for _, unused := range ways[i+1:] {
+			unused.close()
+		}
+		return s, append(without, failed...), nil
+	}
+	return nil, without, errors.Join(failed...)
+}
+
+// unreachableError says that nothing answered at an address.
+type unreachableError struct{ error }
+
+func (e *unreachableError) Unwrap() error { return e.error }
+
+// registeredPort asks rpcbind where NFS over RDMA is, for servers that do not
+// have it on its own port. It is 0 when rpcbind knows nothing else.
+func registeredPort(ctx context.Context, m *mountArgs, a netip.Addr, machine string) (uint16, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
+	defer cancel()
+	port, err := nfs3.RDMAPort(ctx, a, func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
+		return dialTCP(ctx, to, machine, m.opts.srcAddr)
+	})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("nor does rpcbind on %s say where it is: %w", a, err)
+	case port == 0 || port == portRDMA:
+		return 0, fmt.Errorf("nor does rpcbind on %s know of another port with the netid %s (port= names one)", a, nfs3.RDMANetID(a))
+	}
+	return port, nil
 }
 
 // mount connects over the session's route and mounts the export.
@@ -93,7 +137,7 @@ func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf 
 	})
 	s.caller = caller
 	if err := caller.Connect(ctx); err != nil {
-		return s.explainConnect(err)
+		return &unreachableError{s.explainConnect(err)}
 	}
 	config := m.mountd(s.addr.Addr(), machine, logf)
 	config.Caller, config.RSize, config.WSize = caller, s.opts.rsize, s.opts.wsize
