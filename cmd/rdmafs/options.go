@@ -76,14 +76,15 @@ func (o *options) nfsPort() uint16 {
 // optionHelp is the text of --help; parseOptions takes exactly these.
 const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) where they have the same name:
   proto=rdma|tcp      how calls travel (default rdma); "rdma" and "tcp" alone will do
-  rdma=auto|ibv|iwarp RDMA provider: ibv uses an RDMA device through rdma-core, iwarp
-                      needs nothing but TCP; auto takes a device if one leads to the
-                      server (default auto)
+  rdma=PROVIDER       ibv uses an RDMA device through rdma-core; iwarp needs nothing but
+                      TCP, roce nothing but UDP port 4791; auto takes a device if one
+                      leads to the server, else what answers first (default auto)
   rdmadev=NAME        RDMA device to use, as rdmafs devices names it (implies rdma=ibv)
   reg=window|region   keys for the server, with rdma=ibv: windows show it the bytes of a
                       call while it lasts, region all buffers while connected (default
                       window, where the device has them)
-  srcaddr=ADDRESS     address to connect from
+  srcaddr=ADDRESS     address of this host to connect from; with rdma=roce each mount
+                      needs one of its own (default: the route's)
   port=N              NFS port (default 2049 for tcp; for rdma 20049, and if nothing is
                       there, what rpcbind has registered for the netid rdma or rdma6)
   mountport=N         port of the MOUNT service (default: ask rpcbind on port 111)

@@ -25,7 +25,7 @@ func owner(st os.FileInfo) uint32 {
 func TestTreeCopy(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
-			s := startServer(t, serverOptions{})
+			s := startServer(t, w.server)
 			m := s.mount(t, w.proto, w.words)
 			from := SourceTree(t)
 			CopyTree(t, from, filepath.Join(m.Dir, "tree"), nil)

@@ -84,13 +84,13 @@ type way struct {
 }
 
 // run mounts the server in this way, adding the words that find it, and puts
-// the mount through every check.
-func (w way) run(t *testing.T, g machine, source string, find func(proto string) string) transport.Stats {
+// the mount through every check. The wrapper is a command that runs rdmafs, if any.
+func (w way) run(t *testing.T, g machine, source string, find func(proto string) string, wrapper ...string) transport.Stats {
 	sub := "/export/" + w.name
 	guest(t, g, "mkdir "+sub)
 	// actimeo: the guest changes files behind the mount's back.
 	words := strings.TrimSuffix(find(w.proto)+",actimeo=1,"+w.words, ",")
-	m := mount.Mount(t, source, mount.Options{Words: words})
+	m := mount.Mount(t, source, mount.Options{Words: words, Wrapper: wrapper})
 	dir := filepath.Join(m.Dir, w.name)
 	t.Run("tree", func(t *testing.T) { tree(t, g, dir, sub) })
 	t.Run("directory", func(t *testing.T) { bigDirectory(t, g, dir, sub) })

@@ -1,0 +1,73 @@
+package roce
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rdmafs/rdmafs/test/netns"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/verbstest"
+)
+
+// elsewhere is a device whose sockets are in a host's namespace.
+type elsewhere struct {
+	verbs.Device
+	host netns.Host
+}
+
+func (e elsewhere) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (c verbs.Conn, err error) {
+	err = e.host.Do(func() error { c, err = e.Device.Dial(ctx, to, o); return err })
+	return c, err
+}
+
+func (e elsewhere) Listen(at netip.AddrPort, o verbs.ListenOptions) (l verbs.Listener, err error) {
+	err = e.host.Do(func() error { l, err = e.Device.Listen(at, o); return err })
+	return l, err
+}
+
+// between makes pairs of devices on two hosts.
+func between(a, b netns.Host, at netip.Addr) verbstest.NewPair {
+	return func(*testing.T) (client, server verbs.Device, addr netip.AddrPort) {
+		return elsewhere{Open(Config{}), a}, elsewhere{Open(Config{}), b}, netip.AddrPortFrom(at, 0)
+	}
+}
+
+func TestTwoHosts(t *testing.T) {
+	for _, mtu := range []int{1500, 4200} {
+		a, b := netns.Hosts(t, mtu)
+		t.Run("IPv4", func(t *testing.T) { verbstest.Run(t, between(a, b, b.IPv4)) })
+		t.Run("IPv6", func(t *testing.T) { verbstest.Run(t, between(a, b, b.IPv6)) })
+	}
+}
+
+// weathers are what a network does to the suite.
+var weathers = map[string]netns.Weather{
+	"clear":      {},
+	"loss 0.1 %": {Loss: 0.001, Seed: 1},
+	"loss 1 %":   {Loss: 0.01, Seed: 2},
+	"loss 5 %":   {Loss: 0.05, Seed: 3},
+	"disorder":   {Double: 0.02, Reorder: 0.02, Seed: 4},
+	"delay":      {Delay: 20 * time.Millisecond, Seed: 5},
+	"storm":      {Loss: 0.01, Double: 0.01, Reorder: 0.01, Delay: 20 * time.Millisecond, Seed: 6},
+	"hurricane":  {Loss: 0.05, Double: 0.02, Reorder: 0.02, Delay: 20 * time.Millisecond, Seed: 7},
+}
+
+func TestThroughRelay(t *testing.T) {
+	for name, w := range weathers {
+		t.Run(name, func(t *testing.T) {
+			a, b, r := netns.RelayedHosts(t, 1500, w)
+			verbstest.Run(t, between(a, b, b.IPv4))
+			t.Logf("%d frames: %d lost, %d doubled, %d reordered", r.Seen.Load(), r.Lost.Load(), r.Doubled.Load(), r.Reordered.Load())
+			for what, x := range map[string]struct {
+				p float64
+				n uint64
+			}{"lost": {w.Loss, r.Lost.Load()}, "doubled": {w.Double, r.Doubled.Load()}, "reordered": {w.Reorder, r.Reordered.Load()}} {
+				if x.p > 0 && x.n == 0 {
+					t.Errorf("no frame was %s", what)
+				}
+			}
+		})
+	}
+}
