@@ -154,6 +154,11 @@ func TestFindings(t *testing.T) {
 		{"silent about versions", all, func(r *rig) { r.rdma.versions = errors.New("hung up") },
 			hardWay + "|RPC-over-RDMA|skipped", "hung up", "", true, 1},
 		{"no private data", all, func(r *rig) { r.rdma.terms.Told = false }, hardWay + "|private data|ok", "none", "", true, 1},
+		{"no windows", all, func(r *rig) {}, hardWay + "|private data|ok", "no remote invalidation", "", true, 1},
+		{"remote invalidation offered", all, func(r *rig) { r.rdma.terms.OfferInvalidate = true },
+			hardWay + "|private data|ok", "remote invalidation offered", "", true, 1},
+		{"remote invalidation agreed", all, func(r *rig) { r.rdma.terms.OfferInvalidate, r.rdma.terms.AgreeInvalidate = true, true },
+			hardWay + "|private data|ok", "remote invalidation agreed", "", true, 1},
 		{"no export list", all, func(r *rig) {
 			r.Exports = func(context.Context, netip.Addr) ([]Export, error) { return nil, errors.New("kept secret; ask") }
 		}, "The export /export|export list|warning", "kept secret", "ask", true, 1},

@@ -177,15 +177,18 @@ func (e *examination) measure(ctx context.Context, c *contacted) Section {
 }
 
 func privateData(t *Terms) Step {
-	const name = "private data"
-	inline := fmt.Sprintf("inline %d bytes to the server, %d back", t.SendInline, t.RecvInline)
+	what := fmt.Sprintf("inline %d bytes to the server, %d back, ", t.SendInline, t.RecvInline)
 	switch {
 	case !t.Told:
-		return Step{Name: name, Status: OK, Detail: "none: " + inline + " (RFC 8166's default)", Facts: t}
-	case t.RemoteInvalidate:
-		return Step{Name: name, Status: OK, Detail: inline + ", remote invalidation", Facts: t}
+		what = "none: " + what + "as RFC 8166 has it"
+	case !t.OfferInvalidate:
+		what += "no remote invalidation"
+	case t.AgreeInvalidate:
+		what += "remote invalidation agreed"
+	default:
+		what += "remote invalidation offered" // which Linux uses without a word
 	}
-	return Step{Name: name, Status: OK, Detail: inline + ", no remote invalidation", Facts: t}
+	return Step{Name: "private data", Status: OK, Detail: what, Facts: t}
 }
 
 // versions asks what mount need not know: it speaks version 1, and the NULL
