@@ -115,6 +115,8 @@ func TestFindings(t *testing.T) {
 		}, "This machine|provider hard|skipped", "no library", "", true, 1},
 		{"one way cannot be opened", all, func(r *rig) { r.rdma.open = errors.New("no device on the route; add one") },
 			"rdma/hard to 10.99.0.3:20049|connection|skipped", "no device", "", true, 1},
+		{"one way cannot be opened, the other refuses", all, func(r *rig) { r.rdma.open, r.soft.connect = errors.New("no device"), errRefused },
+			"rdma/soft to 10.99.0.3:20049|connection|failure", "refused", "tcp answers", false, 0},
 		{"the only way cannot be opened", all, func(r *rig) { onlyHard(r); r.rdma.open = errors.New("no device on the route; add one") },
 			"rdma/hard to 10.99.0.3:20049|connection|failure", "no device",
 			"add one; or: rdma/soft answers on port 20049: rdmafs mount server:/export MOUNTPOINT -o soft,proto=rdma/soft", false, 0},

@@ -112,16 +112,20 @@ func (e *examination) ways(ctx context.Context) []Section {
 	return append(shown, others)
 }
 
-// weigh makes of failures warnings when the mount has another way. When it has
-// none, the last word about the first way is where to say what would work.
+// weigh makes of failures warnings when the mount has another way, and passes
+// over ways that this machine does not have if it has another. When none works,
+// the last word about the first way is where to say what would.
 func (e *examination) weigh() {
-	first, hinted := e.working(true), false
+	first, hinted, opened := e.working(true), false, false
+	for i := range e.found {
+		opened = opened || e.found[i].Chosen && e.found[i].openErr == nil
+	}
 	for i := range e.found {
 		c := &e.found[i]
 		st := c.section.last()
 		switch {
 		case !c.Chosen || st.Status != Failure:
-		case first != nil && c.openErr != nil:
+		case opened && c.openErr != nil:
 			*st = skipped(st.Name, st.Detail)
 		case first != nil:
 			st.Status, st.Detail = Warning, st.Detail+": mount takes "+first.Name
