@@ -165,7 +165,8 @@ func terms(l transport.Link) *doctor.Terms {
 		return nil
 	}
 	return &doctor.Terms{
-		Told: i.Told, SendInline: i.SendInline, RecvInline: i.RecvInline, RemoteInvalidate: i.RemoteInvalidate,
+		Told: i.Told, SendInline: i.SendInline, RecvInline: i.RecvInline,
+		OfferInvalidate: i.OfferInvalidate, AgreeInvalidate: i.Peer.RemoteInvalidate,
 		Asked: i.Asked, Granted: i.Granted,
 	}
 }

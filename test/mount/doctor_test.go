@@ -156,7 +156,7 @@ func TestDoctorSaysWhatToType(t *testing.T) {
 func TestDoctorTells(t *testing.T) {
 	s := startServer(t, serverOptions{})
 	report := Doctor(t, nil, s.words("rdma", "inline=2048"), s.source())
-	want := map[string]any{"private_data": true, "inline_send": 2048.0, "inline_receive": 2048.0, "remote_invalidation": true,
+	want := map[string]any{"private_data": true, "inline_send": 2048.0, "inline_receive": 2048.0, "remote_invalidation_offered": true, "remote_invalidation_agreed": true,
 		"credits_asked": 128.0, "credits_granted": 128.0}
 	for _, name := range []string{"private data", "credits"} {
 		if got := FindStep(t, report, name).Facts; fmt.Sprint(got) != fmt.Sprint(want) {

@@ -11,8 +11,9 @@ type LinkInfo struct {
 	Peer PrivateData
 	// SendInline and RecvInline are the inline thresholds in force.
 	SendInline, RecvInline int
-	// RemoteInvalidate: both sides support it.
-	RemoteInvalidate bool
+	// OfferInvalidate: our private data has the R bit. Peer's may not have it
+	// and the peer use remote invalidation all the same, as Linux does.
+	OfferInvalidate bool
 	// Asked and Granted are credits. The grant is 1 until the first reply.
 	Asked, Granted int
 }
@@ -25,7 +26,7 @@ func InfoOf(of transport.Link) (i LinkInfo, ok bool) {
 	}
 	i.Peer, i.Told = ParsePrivateData(l.conn.PrivateData())
 	i.SendInline, i.RecvInline = l.terms.SendInline, l.terms.RecvInline
-	i.RemoteInvalidate = i.Peer.RemoteInvalidate && l.d.cfg.Device.Caps().RemoteInvalidate
+	i.OfferInvalidate = l.d.cfg.Device.Caps().RemoteInvalidate
 	i.Asked, i.Granted = l.credits.requested, l.credits.current()
 	return i, true
 }

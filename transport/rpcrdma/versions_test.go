@@ -100,7 +100,7 @@ func TestAskVersions(t *testing.T) {
 func TestInfoOf(t *testing.T) {
 	addr := startPeer(t, PrivateData{SendSize: 2048, RecvSize: 8192}.Append(nil), answerAll(5))
 	r := dialPeer(t, addr, nil)
-	want := LinkInfo{Told: true, Peer: PrivateData{SendSize: 2048, RecvSize: 8192}, SendInline: 4096, RecvInline: 2048, Asked: 16, Granted: 1}
+	want := LinkInfo{Told: true, Peer: PrivateData{SendSize: 2048, RecvSize: 8192}, SendInline: 4096, RecvInline: 2048, OfferInvalidate: true, Asked: 16, Granted: 1}
 	if got, ok := InfoOf(r.link); !ok || got != want {
 		t.Errorf("%+v, %v, want %+v", got, ok, want)
 	}
@@ -111,7 +111,7 @@ func TestInfoOf(t *testing.T) {
 
 	silent := dialPeer(t, startPeer(t, nil, answerAll(5)), nil)
 	got, _ := InfoOf(silent.link)
-	if got.Told || got.SendInline != DefaultInline || got.RecvInline != DefaultInline || got.RemoteInvalidate {
+	if got.Told || got.SendInline != DefaultInline || got.RecvInline != DefaultInline || got.Peer.RemoteInvalidate {
 		t.Errorf("a peer without private data: %+v", got)
 	}
 	if _, ok := InfoOf(nil); ok {

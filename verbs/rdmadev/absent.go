@@ -34,14 +34,14 @@ func (t *Tree) Absence(devices []Device) *Absence {
 		return &Absence{"sysfs is not mounted on " + t.Sys, "mount -t sysfs sysfs " + t.Sys}
 	case !m.Core:
 		return &Absence{"the kernel's RDMA support is not loaded",
-			"as root: modprobe ib_uverbs rdma_ucm, and the adapter's driver (in a container: on the host)"}
+			"as root: modprobe -a ib_uverbs rdma_ucm, and the adapter's driver (in a container: on the host)"}
 	case len(devices) == 0:
 		return &Absence{"the kernel's RDMA support is loaded, but there is no device",
 			"load the adapter's driver; or make a software device as root: rdma link add rxe0 type rxe netdev eth0 " +
 				"(a container sees a device only with its network device: rdma system show)"}
 	case !m.Verbs || !m.CM:
 		return &Absence{"there are devices, but the kernel offers them to no program",
-			"as root: modprobe ib_uverbs rdma_ucm"}
+			"as root: modprobe -a ib_uverbs rdma_ucm"}
 	case !exists(filepath.Join(t.Dev, "infiniband")):
 		return &Absence{filepath.Join(t.Dev, "infiniband") + " does not exist, though the kernel has devices",
 			"give the container the nodes: --device=/dev/infiniband/uverbs0 --device=/dev/infiniband/rdma_cm"}

@@ -102,12 +102,14 @@ type Contact interface {
 // Terms are what set-up of an RDMA connection settled, and credits.
 type Terms struct {
 	// Told: the server showed private data of RFC 8797.
-	Told             bool `json:"private_data"`
-	SendInline       int  `json:"inline_send"`
-	RecvInline       int  `json:"inline_receive"`
-	RemoteInvalidate bool `json:"remote_invalidation"`
-	Asked            int  `json:"credits_asked"`
-	Granted          int  `json:"credits_granted"`
+	Told       bool `json:"private_data"`
+	SendInline int  `json:"inline_send"`
+	RecvInline int  `json:"inline_receive"`
+	// OfferInvalidate and AgreeInvalidate are the R bits of both sides.
+	OfferInvalidate bool `json:"remote_invalidation_offered"`
+	AgreeInvalidate bool `json:"remote_invalidation_agreed"`
+	Asked           int  `json:"credits_asked"`
+	Granted         int  `json:"credits_granted"`
 }
 
 // Export is a line of the server's list.

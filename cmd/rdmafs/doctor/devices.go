@@ -49,27 +49,26 @@ func (e *examination) devices() Section {
 		s.add(skipped("libraries", "this build has no provider for RDMA devices"))
 	}
 	m := e.Devices.Modules()
-	devices := e.Devices.Devices()
 	switch {
 	case m.Core && m.Verbs && m.CM:
 		st := ok("kernel modules", "devices, verbs and connection manager are there")
 		st.Facts = m
 		s.add(st)
 	default:
-		a := e.Devices.Absence(devices)
+		a := e.Devices.Absence(e.rdma)
 		s.add(Step{Name: "kernel modules", Status: missing, Detail: a.Why, Remedy: onlyFor(missing, a.Remedy), Facts: m})
 		if !m.Core {
 			return s
 		}
 	}
-	if len(devices) == 0 {
-		if a := e.Devices.Absence(devices); m.Verbs && m.CM {
+	if len(e.rdma) == 0 {
+		if a := e.Devices.Absence(e.rdma); m.Verbs && m.CM {
 			s.add(bad(missing, "devices", a.Why, onlyFor(missing, a.Remedy)))
 		}
 		return s
 	}
-	for i := range devices {
-		s.add(device(&devices[i], grave)...)
+	for i := range e.rdma {
+		s.add(device(&e.rdma[i], grave)...)
 	}
 	s.add(e.memlock(grave))
 	return s

@@ -3,19 +3,22 @@ package doctor
 import (
 	"context"
 	"errors"
+
+	"github.com/rdmafs/rdmafs/verbs/rdmadev"
 )
 
 // examination is a Case under way.
 type examination struct {
 	*Case
 	report Report
+	rdma   []rdmadev.Device // of this machine
 	show   func(Section)
 	found  []contacted // one for each of Ways
 }
 
 // Examine walks the chain. show is given each section as it is complete.
 func Examine(ctx context.Context, c *Case, show func(Section)) *Report {
-	e := &examination{Case: c, report: Report{Target: c.Target}, show: show}
+	e := &examination{Case: c, report: Report{Target: c.Target}, rdma: c.Devices.Devices(), show: show}
 	e.put(e.machine())
 	e.put(e.devices())
 	if c.Target == "" {

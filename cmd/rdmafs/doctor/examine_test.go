@@ -115,6 +115,8 @@ func TestFindings(t *testing.T) {
 		}, "This machine|provider hard|skipped", "no library", "", true, 1},
 		{"one way cannot be opened", all, func(r *rig) { r.rdma.open = errors.New("no device on the route; add one") },
 			"rdma/hard to 10.99.0.3:20049|connection|skipped", "no device", "", true, 1},
+		{"one way cannot be opened, the other refuses", all, func(r *rig) { r.rdma.open, r.soft.connect = errors.New("no device"), errRefused },
+			"rdma/soft to 10.99.0.3:20049|connection|failure", "refused", "tcp answers", false, 0},
 		{"the only way cannot be opened", all, func(r *rig) { onlyHard(r); r.rdma.open = errors.New("no device on the route; add one") },
 			"rdma/hard to 10.99.0.3:20049|connection|failure", "no device",
 			"add one; or: rdma/soft answers on port 20049: rdmafs mount server:/export MOUNTPOINT -o soft,proto=rdma/soft", false, 0},
@@ -154,6 +156,11 @@ func TestFindings(t *testing.T) {
 		{"silent about versions", all, func(r *rig) { r.rdma.versions = errors.New("hung up") },
 			hardWay + "|RPC-over-RDMA|skipped", "hung up", "", true, 1},
 		{"no private data", all, func(r *rig) { r.rdma.terms.Told = false }, hardWay + "|private data|ok", "none", "", true, 1},
+		{"no windows", all, func(r *rig) {}, hardWay + "|private data|ok", "no remote invalidation", "", true, 1},
+		{"remote invalidation offered", all, func(r *rig) { r.rdma.terms.OfferInvalidate = true },
+			hardWay + "|private data|ok", "remote invalidation offered", "", true, 1},
+		{"remote invalidation agreed", all, func(r *rig) { r.rdma.terms.OfferInvalidate, r.rdma.terms.AgreeInvalidate = true, true },
+			hardWay + "|private data|ok", "remote invalidation agreed", "", true, 1},
 		{"no export list", all, func(r *rig) {
 			r.Exports = func(context.Context, netip.Addr) ([]Export, error) { return nil, errors.New("kept secret; ask") }
 		}, "The export /export|export list|warning", "kept secret", "ask", true, 1},

@@ -28,7 +28,6 @@ func (e *examination) network(ctx context.Context) (Section, []netip.Addr) {
 		words = append(words, a.String())
 	}
 	s.add(ok("name", strings.Join(words, ", ")))
-	devices := e.Devices.Devices()
 	routed := false
 	var steps []Step
 	for _, a := range addrs {
@@ -39,7 +38,7 @@ func (e *examination) network(ctx context.Context) (Section, []netip.Addr) {
 		}
 		routed = true
 		steps = append(steps, routeStep(a, r))
-		steps = append(steps, e.devicesOn(r, devices)...)
+		steps = append(steps, e.devicesOn(r)...)
 	}
 	if !routed {
 		for i := range steps {
@@ -66,12 +65,12 @@ func routeStep(to netip.Addr, r rdmadev.Route) Step {
 
 // devicesOn tells which RDMA devices stand on a route, and whether they have
 // the GID that the route needs.
-func (e *examination) devicesOn(r rdmadev.Route, devices []rdmadev.Device) []Step {
+func (e *examination) devicesOn(r rdmadev.Route) []Step {
 	const name = "device on route"
-	if len(devices) == 0 {
+	if len(e.rdma) == 0 {
 		return nil // said before
 	}
-	at := e.Devices.On(devices, r.Netdev)
+	at := e.Devices.On(e.rdma, r.Netdev)
 	if len(at) == 0 {
 		if e.grave() != Failure {
 			return []Step{skipped(name, "no RDMA device stands on "+r.Netdev)}

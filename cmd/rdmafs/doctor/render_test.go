@@ -35,7 +35,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 // sample has a step of every kind.
 func sample() *Report {
-	terms := &Terms{Told: true, SendInline: 4096, RecvInline: 4096, RemoteInvalidate: true, Asked: 128, Granted: 64}
+	terms := &Terms{Told: true, SendInline: 4096, RecvInline: 4096, OfferInvalidate: true, AgreeInvalidate: true, Asked: 128, Granted: 64}
 	route := rdmadev.Route{Netdev: "eth0", Source: netip.MustParseAddr("10.99.0.1"), MTU: 1500}
 	times := &Times{Calls: 200, Min: 21 * time.Microsecond, Median: 26400, P99: 61 * time.Microsecond}
 	return &Report{

@@ -112,16 +112,20 @@ func (e *examination) ways(ctx context.Context) []Section {
 	return append(shown, others)
 }
 
-// weigh makes of failures warnings when the mount has another way. When it has
-// none, the last word about the first way is where to say what would work.
+// weigh makes of failures warnings when the mount has another way, and passes
+// over ways that this machine does not have if it has another. When none works,
+// the last word about the first way is where to say what would.
 func (e *examination) weigh() {
-	first, hinted := e.working(true), false
+	first, hinted, opened := e.working(true), false, false
+	for i := range e.found {
+		opened = opened || e.found[i].Chosen && e.found[i].openErr == nil
+	}
 	for i := range e.found {
 		c := &e.found[i]
 		st := c.section.last()
 		switch {
 		case !c.Chosen || st.Status != Failure:
-		case first != nil && c.openErr != nil:
+		case opened && c.openErr != nil:
 			*st = skipped(st.Name, st.Detail)
 		case first != nil:
 			st.Status, st.Detail = Warning, st.Detail+": mount takes "+first.Name
@@ -177,15 +181,18 @@ func (e *examination) measure(ctx context.Context, c *contacted) Section {
 }
 
 func privateData(t *Terms) Step {
-	const name = "private data"
-	inline := fmt.Sprintf("inline %d bytes to the server, %d back", t.SendInline, t.RecvInline)
+	what := fmt.Sprintf("inline %d bytes to the server, %d back, ", t.SendInline, t.RecvInline)
 	switch {
 	case !t.Told:
-		return Step{Name: name, Status: OK, Detail: "none: " + inline + " (RFC 8166's default)", Facts: t}
-	case t.RemoteInvalidate:
-		return Step{Name: name, Status: OK, Detail: inline + ", remote invalidation", Facts: t}
+		what = "none: " + what + "as RFC 8166 has it"
+	case !t.OfferInvalidate:
+		what += "no remote invalidation"
+	case t.AgreeInvalidate:
+		what += "remote invalidation agreed"
+	default:
+		what += "remote invalidation offered" // which Linux uses without a word
 	}
-	return Step{Name: name, Status: OK, Detail: inline + ", no remote invalidation", Facts: t}
+	return Step{Name: "private data", Status: OK, Detail: what, Facts: t}
 }
 
 // versions asks what mount need not know: it speaks version 1, and the NULL

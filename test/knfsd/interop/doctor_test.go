@@ -91,6 +91,10 @@ func TestDoctorInGuest(t *testing.T) {
 			if p := d.Ports[0]; !p.Active() || p.LinkLayer != "Ethernet" || p.Rate == "" || p.GIDs[0].Type != want.gid || fmt.Sprint(p.Netdevs()) != "[eth0]" {
 				t.Errorf("%+v", p)
 			}
+			// rxe has windows, siw has none.
+			if w := d.Windows; w == nil || w.Usable != (want.name == "rxe0") || w.Type2B != w.Usable {
+				t.Errorf("windows of %s: %+v, %s", d.Name, w, d.Unknown)
+			}
 			for _, n := range d.Nodes {
 				if !n.Needed || !n.Usable {
 					t.Errorf("%+v", n)
@@ -105,15 +109,17 @@ func TestDoctorInGuest(t *testing.T) {
 		name    string
 		wrapper []string
 		memlock doctor.Status
-	}{{"root", nil, doctor.OK}, {"tester", knfsd.AsTester, doctor.Warning}} {
+		asked   float64 // credits
+	}{{"root", nil, doctor.OK, 128}, {"tester", knfsd.AsTester, doctor.Warning, 32}} {
 		t.Run("everything there, "+user.name, func(t *testing.T) {
-			r := g.doctor(t, user.wrapper, source, "-o", "rdma=iwarp")
+			r := g.doctor(t, user.wrapper, source)
 			if !r.OK {
 				t.Fatal(r.Verdict)
 			}
 			s := steps(r)
 			for name, want := range map[string]doctor.Status{
-				"FUSE": doctor.OK, "kernel modules": doctor.OK, "rxe0 port 1": doctor.OK, "siw0 port 1": doctor.OK,
+				"FUSE": doctor.OK, "provider ibv": doctor.OK, "provider iwarp": doctor.OK, "libraries": doctor.OK,
+				"kernel modules": doctor.OK, "rxe0 port 1": doctor.OK, "siw0 port 1": doctor.OK,
 				"rxe0 access": doctor.OK, "siw0 access": doctor.OK, "locked memory": user.memlock, "route": doctor.OK,
 				"device on route": doctor.OK, "connection": doctor.OK, "NULL call": doctor.OK, "tcp:2049": doctor.OK,
 				"export list": doctor.OK, "admission": doctor.OK, "trial mount": doctor.OK,
@@ -122,15 +128,19 @@ func TestDoctorInGuest(t *testing.T) {
 					t.Errorf("%s: %+v, want %s", name, s[name], want)
 				}
 			}
-			knfsdTerms(t, s)
+			if n := len(s["connection"]); n < 2 {
+				t.Errorf("%d ways", n)
+			}
+			knfsdTerms(t, s, user.asked)
 			if at := s["device on route"]; len(at) != 2 || !strings.Contains(at[0].Detail, "rxe0") || !strings.Contains(at[0].Detail, "RoCE v2") {
 				t.Errorf("devices on the route: %+v", at)
 			}
 			if x := s["export list"]; !strings.Contains(x[0].Detail, "/export") {
 				t.Errorf("%+v", x)
 			}
-			out, _ := g.rdmafs(t, user.wrapper, "doctor", source)
-			t.Log(out)
+			if x := s["trial mount"]; !strings.Contains(x[0].Detail, "rdma/ibv") {
+				t.Errorf("%+v", x)
+			}
 		})
 	}
 
@@ -143,6 +153,20 @@ func TestDoctorInGuest(t *testing.T) {
 			t.Errorf("%v: %+v", r.Verdict, access)
 		}
 	})
+
+	// With both devices on one network, the kernel chooses; so only one each.
+	for _, dev := range []string{"siw0", "rxe0"} {
+		t.Run("over "+dev, func(t *testing.T) {
+			if dev == "rxe0" {
+				guest(t, g, "rdma link delete siw0")
+			}
+			out, code := g.rdmafs(t, nil, "doctor", source, "-o", "rdmadev="+dev)
+			if code != 0 || !strings.Contains(out, "mounted and unmounted: rdma/ibv") {
+				t.Errorf("exit code %d", code)
+			}
+			t.Log(out)
+		})
+	}
 
 	t.Run("not exported", func(t *testing.T) {
 		guest(t, g, "exportfs -ua")
@@ -166,8 +190,8 @@ func TestDoctorInGuest(t *testing.T) {
 }
 
 // knfsdTerms checks what the Linux server is known to settle: 4096 bytes inline
-// both ways, and fewer credits than are asked for.
-func knfsdTerms(t *testing.T, s map[string][]doctor.Step) {
+// both ways, and 64 credits at most.
+func knfsdTerms(t *testing.T, s map[string][]doctor.Step, asked float64) {
 	t.Helper()
 	if len(s["private data"]) == 0 || len(s["credits"]) == 0 || len(s["RPC-over-RDMA"]) == 0 {
 		t.Fatalf("no terms in %+v", s)
@@ -177,7 +201,7 @@ func knfsdTerms(t *testing.T, s map[string][]doctor.Step) {
 		t.Errorf("private data: %+v", s["private data"])
 	}
 	credits, _ := s["credits"][0].Facts.(map[string]any)
-	if credits["credits_asked"] != 128.0 || credits["credits_granted"] != 64.0 {
+	if credits["credits_asked"] != asked || credits["credits_granted"] != min(asked, 64) {
 		t.Errorf("credits: %+v", s["credits"])
 	}
 	if v := s["RPC-over-RDMA"][0]; v.Status != doctor.OK || v.Detail != "version 1" {
