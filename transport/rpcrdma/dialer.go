@@ -130,6 +130,18 @@ func (c *DialerConfig) receiveSize() int {
 // receives is how many receives a link has posted.
 func (c *DialerConfig) receives() int { return c.Credits + extraReceives + c.CallbackCredits }
 
+// backLong is the room for a long call of the server's, and for its reply:
+// version 2 has them.
+func (c *DialerConfig) backLong() int {
+	if c.TryVersion2 {
+		return maxBackLong
+	}
+	return 0
+}
+
+// backBytes is what each call of the server's under way has.
+func (c *DialerConfig) backBytes() int { return 2*c.InlineSend + 3*c.backLong() }
+
 // dialer is the requester: it makes links to one server, and holds what
 // outlives them.
 type dialer struct {

@@ -154,7 +154,7 @@ func (l *link) layOutArena() error {
 	receives := cfg.receives()
 	perSlot := maxHeaderLen + cfg.InlineSend + scratch
 	size := cfg.receiveSize()
-	a, err := mem.NewArena(cfg.Credits*perSlot + (cfg.Credits+receives)*size + cfg.CallbackCredits*2*cfg.InlineSend + maxCtl)
+	a, err := mem.NewArena(cfg.Credits*perSlot + (cfg.Credits+receives)*size + cfg.CallbackCredits*cfg.backBytes() + maxCtl)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (l *link) layOutArena() error {
 	l.back = make([]backCall, cfg.CallbackCredits)
 	for i := range l.back {
 		l.back[i] = backCall{
-			l: l, id: uint64(cfg.Credits+i) << 1, buf: next(cfg.InlineSend), lent: next(cfg.InlineSend),
+			l: l, id: uint64(cfg.Credits+i) << 1, buf: next(cfg.InlineSend), lent: next(cfg.backLong() + cfg.InlineSend), longCall: next(cfg.backLong()), longReply: next(cfg.backLong()),
 			sent: make(chan struct{}, 1),
 		}
 	}
@@ -195,7 +195,7 @@ func (l *link) layOutArena() error {
 
 // readsOut is how many RDMA Reads a link will have outstanding.
 func (d *dialer) readsOut() int {
-	if !d.cfg.ReadReplies {
+	if !d.cfg.ReadReplies && d.cfg.backLong() == 0 {
 		return 0
 	}
 	return min(readsOut, d.cfg.Device.Caps().MaxReadDepth)
