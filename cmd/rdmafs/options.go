@@ -73,7 +73,8 @@ func (o *options) nfsPort() uint16 {
 const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) where they have the same name:
   proto=rdma|tcp      how calls travel (default rdma); "rdma" and "tcp" alone will do
   rdma=auto|iwarp     RDMA provider: iwarp needs nothing but TCP (default auto)
-  port=N              NFS port (default 20049 for rdma, 2049 for tcp)
+  port=N              NFS port (default 2049 for tcp; for rdma 20049, and if nothing is
+                      there, what rpcbind has registered for the netid rdma or rdma6)
   mountport=N         port of the MOUNT service (default: ask rpcbind on port 111)
   vers=3, nfsvers=3   NFS version
   rsize=N, wsize=N    largest read and write in bytes (default: what the server prefers)

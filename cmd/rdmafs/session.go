@@ -53,25 +53,66 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 	}
 	var failed []error
 	for _, a := range addrs {
-		addr := netip.AddrPortFrom(a, m.opts.nfsPort())
-		ways, err := routes(&m.opts, addr, machine, logf)
-		if err != nil {
-			return nil, err
+		s, err := connectAt(ctx, m, netip.AddrPortFrom(a, m.opts.nfsPort()), machine, logf)
+		var away *unreachableError
+		if err != nil && errors.As(err, &away) && m.opts.proto == "rdma" && m.opts.port == 0 {
+			if port, why := registeredPort(ctx, m, a, machine); port != 0 {
+				logf("rpcbind on %s says that NFS over RDMA is on port %d", a, port)
+				s, err = connectAt(ctx, m, netip.AddrPortFrom(a, port), machine, logf)
+			} else {
+				err = errors.Join(err, why)
+			}
 		}
-		for i, r := range ways {
-			s := &session{how: r.how, addr: addr, route: r, opts: m.opts}
-			if err := s.mount(ctx, m, machine, logf); err != nil {
-				s.closeTransport()
-				failed = append(failed, err)
-				continue
-			}
-			for _, unused := range ways[i+1:] {
-				unused.close()
-			}
+		if err == nil {
 			return s, nil
 		}
+		failed = append(failed, err)
 	}
 	return nil, errors.Join(failed...)
+}
+
+// connectAt is connect for one address.
+func connectAt(ctx context.Context, m *mountArgs, addr netip.AddrPort, machine string, logf func(string, ...any)) (*session, error) {
+	ways, err := routes(&m.opts, addr, machine, logf)
+	if err != nil {
+		return nil, err
+	}
+	var failed []error
+	for i, r := range ways {
+		s := &session{how: r.how, addr: addr, route: r, opts: m.opts}
+		if err := s.mount(ctx, m, machine, logf); err != nil {
+			s.closeTransport()
+			failed = append(failed, err)
+			continue
+		}
+		for _, unused := range ways[i+1:] {
+			unused.close()
+		}
+		return s, nil
+	}
+	return nil, errors.Join(failed...)
+}
+
+// unreachableError says that nothing answered at an address.
+type unreachableError struct{ error }
+
+func (e *unreachableError) Unwrap() error { return e.error }
+
+// registeredPort asks rpcbind where NFS over RDMA is, for servers that do not
+// have it on its own port. It is 0 when rpcbind knows nothing else.
+func registeredPort(ctx context.Context, m *mountArgs, a netip.Addr, machine string) (uint16, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
+	defer cancel()
+	port, err := nfs3.RDMAPort(ctx, a, func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
+		return dialTCP(ctx, to, machine)
+	})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("nor does rpcbind on %s say where it is: %w", a, err)
+	case port == 0 || port == portRDMA:
+		return 0, fmt.Errorf("nor does rpcbind on %s know of another port with the netid %s (port= names one)", a, nfs3.RDMANetID(a))
+	}
+	return port, nil
 }
 
 // mount connects over the session's route and mounts the export.
@@ -88,7 +129,7 @@ func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf 
 	})
 	s.caller = caller
 	if err := caller.Connect(ctx); err != nil {
-		return s.explainConnect(err)
+		return &unreachableError{s.explainConnect(err)}
 	}
 	c, err := nfs3.Mount(ctx, nfs3.Config{
 		Host:   m.src.host,

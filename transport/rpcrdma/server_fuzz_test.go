@@ -184,6 +184,7 @@ func FuzzServerMessage(f *testing.F) {
 		f.Fatal(err)
 	}
 	c.reads = make(chan struct{}, s.cfg.ReadDepth)
+	c.readable.Store(true)
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		msg = msg[:min(len(msg), s.cfg.InlineIn)]
 		var h Header

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -17,6 +18,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
@@ -35,6 +37,7 @@ type options struct {
 	readread bool
 	stats    bool
 	verbose  bool
+	rpcbind  string
 }
 
 func main() {
@@ -81,6 +84,7 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.cfg.MaxIO, "maxio", 1<<20, "largest READ and WRITE, in `bytes`")
 	lossy := f.Bool("lossy", false, "keep unstable writes of every export in memory until COMMIT")
 	async := f.Bool("async", false, "answer changes of names before they are on disk, for every export")
+	f.StringVar(&o.rpcbind, "rpcbind", "", "register with the rpcbind at this `socket or address`, like /run/rpcbind.sock")
 	f.BoolVar(&o.stats, "stats", false, "print the counters at the end")
 	f.BoolVar(&o.verbose, "v", false, "log connections on stderr")
 	if err := f.Parse(args); err != nil {
@@ -139,6 +143,12 @@ func run(args []string, out io.Writer, sig <-chan os.Signal) (err error) {
 		}
 		ready += " rdma=" + at.String()
 	}
+	if o.rpcbind != "" {
+		if err := rpcbind(o, s.Register); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rpcbind(o, s.Unregister)) }()
+	}
 	if _, err := fmt.Fprintln(out, ready); err != nil {
 		return err
 	}
@@ -154,6 +164,13 @@ func run(args []string, out io.Writer, sig <-chan os.Signal) (err error) {
 		return print(out, s)
 	}
 	return nil
+}
+
+// rpcbind has do talk to rpcbind, but not for long.
+func rpcbind(o *options, do func(context.Context, string) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return do(ctx, o.rpcbind)
 }
 
 func print(out io.Writer, s *nfsd.Server) error {
