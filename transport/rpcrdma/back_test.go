@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -82,15 +83,43 @@ func TestBackward(t *testing.T) {
 						if err := back.Call(within(t, patience), listCall(100)); err != nil {
 							t.Error(err)
 						}
+						if version == Version2 {
+							longBackCalls(t, back, a, i)
+						}
 					}
 				})
 			}
 			callers.Wait()
-			const n = 16 * 30 * 3
+			n := uint64(16 * 30 * 3)
+			if version == Version2 {
+				n = 16 * 30 * 6
+			}
 			if got, st := r.d.Stats(), s.Stats(); got.Callbacks != n || st.BackwardCalls != n || got.BadReplies+got.BadXIDs != 0 || st.Ignored+st.ChunkErrors != 0 {
 				t.Errorf("requester %+v, responder %+v", got, st)
 			}
 		})
+	}
+}
+
+// longBackCalls makes calls that do not fit inline, one way, the other, and both.
+func longBackCalls(t *testing.T, back transport.Backchannel, a *mem.Arena, i int) {
+	var sum [2]uint32
+	send := mem.Vec{a.Seg(i*8192, 8001)}
+	if err := back.Call(within(t, patience), sumOf(send, &sum)); err != nil || sum[0] != 8001 {
+		t.Errorf("%v, %v", sum, err)
+	}
+	got, recv := 0, mem.Vec{a.Seg(512<<10+i*30000, 30000)}
+	if err := back.Call(within(t, patience), fillCall(recv, 29999, &got)); err != nil || got != 29999 || !bytes.Equal(recv[0].Bytes()[:got], testPattern(got)) {
+		t.Errorf("%d, %v", got, err)
+	}
+	both := listCall(3000)
+	args := both.Args
+	both.Args = func(w *xdr.Writer) {
+		args(w)
+		longArgs(3000)(w)
+	}
+	if err := back.Call(within(t, patience), both); err != nil {
+		t.Error(err)
 	}
 }
 

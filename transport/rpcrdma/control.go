@@ -106,10 +106,10 @@ func (l *link) received2(h *Header) bool {
 // refuse2 answers a request of the peer's whose header cannot be parsed. l.mu is
 // held.
 func (l *link) refuse2(e *HeaderError) {
-	if e.Version != Version2 || e.Answer != ErrBadXDR {
+	if e.Version != Version2 || e.Answer == 0 || e.Answer == ErrVers || e.Answer == ErrInvalProc {
 		return
 	}
-	l.breach(l.props.answer(Header{XID: e.XID, Version: Version2, Proc: Error, Err: e.Answer}))
+	l.breach(l.props.answer(Header{XID: e.XID, Version: Version2, Proc: Error, Err: e.Answer, V2: V2{Fault: e.Fault}}))
 	l.kick()
 }
 

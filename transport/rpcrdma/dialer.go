@@ -93,16 +93,18 @@ func inlineSize(n int) int {
 	return min(max(n, MinInline), maxConfigInline) / 1024 * 1024
 }
 
-// LinkBytes is the memory that a link registers with so many credits and
-// inline buffers of the size configured.
+// LinkBytes is the most memory that a link registers with so many credits and
+// inline buffers of the size configured, in either version and without
+// callbacks.
 func LinkBytes(credits, inline int) int {
-	return linkBytes(credits, 0, inlineSize(inline), inlineSize(inline))
+	n := inlineSize(inline)
+	return linkBytes(credits, n, max(n, DefaultInline2)) + maxCtl
 }
 
 // linkBytes has a receive buffer for each posted receive and one more for each
 // slot.
-func linkBytes(credits, callbacks, send, recv int) int {
-	return credits*(maxHeaderLen+send+scratchLen) + (2*credits+callbacks+extraReceives)*recv + callbacks*2*send
+func linkBytes(credits, send, recv int) int {
+	return credits*(maxHeaderLen+send+scratchLen) + (2*credits+extraReceives)*recv
 }
 
 func (c *DialerConfig) setDefaults() {
@@ -147,6 +149,18 @@ func (c *DialerConfig) receiveSize() int {
 
 // receives is how many receives a link has posted.
 func (c *DialerConfig) receives() int { return c.Credits + extraReceives + c.CallbackCredits }
+
+// backLong is the room for a long call of the server's, and for its reply:
+// version 2 has them.
+func (c *DialerConfig) backLong() int {
+	if c.TryVersion2 {
+		return maxBackLong
+	}
+	return 0
+}
+
+// backBytes is what each call of the server's under way has.
+func (c *DialerConfig) backBytes() int { return 2*c.InlineSend + 3*c.backLong() }
 
 // dialer is the requester: it makes links to one server, and holds what
 // outlives them.

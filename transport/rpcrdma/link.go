@@ -161,7 +161,7 @@ func (l *link) layOutArena() error {
 	cfg := &l.d.cfg
 	receives := cfg.receives()
 	size := cfg.receiveSize()
-	a, err := mem.NewArena(linkBytes(cfg.Credits, cfg.CallbackCredits, cfg.InlineSend, size) + maxCtl)
+	a, err := mem.NewArena(linkBytes(cfg.Credits, cfg.InlineSend, size) + cfg.CallbackCredits*(size+cfg.backBytes()) + maxCtl)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (l *link) layOutArena() error {
 	l.back = make([]backCall, cfg.CallbackCredits)
 	for i := range l.back {
 		l.back[i] = backCall{
-			l: l, id: uint64(cfg.Credits+i) << 1, buf: next(cfg.InlineSend), lent: next(cfg.InlineSend),
+			l: l, id: uint64(cfg.Credits+i) << 1, buf: next(cfg.InlineSend), lent: next(cfg.backLong() + cfg.InlineSend), longCall: next(cfg.backLong()), longReply: next(cfg.backLong()),
 			sent: make(chan struct{}, 1),
 		}
 	}
@@ -202,7 +202,7 @@ func (l *link) layOutArena() error {
 
 // readsOut is how many RDMA Reads a link will have outstanding.
 func (d *dialer) readsOut() int {
-	if !d.cfg.ReadReplies {
+	if !d.cfg.ReadReplies && d.cfg.backLong() == 0 {
 		return 0
 	}
 	return min(readsOut, d.cfg.Device.Caps().MaxReadDepth)

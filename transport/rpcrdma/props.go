@@ -59,11 +59,11 @@ func newProps(receives, receiveMax, sendMax int, backward BackwardSupport) *prop
 	}
 }
 
-// backwardSupport is what an end receives of the backward direction if it serves
-// it at all: what is inline.
-func backwardSupport(serves bool) BackwardSupport {
-	if serves {
-		return BackwardInline
+// backwardSupport is what an end receives of the backward direction if it takes
+// part in it at all: everything.
+func backwardSupport(takes bool) BackwardSupport {
+	if takes {
+		return BackwardGeneral
 	}
 	return BackwardNone
 }

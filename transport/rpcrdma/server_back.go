@@ -45,7 +45,8 @@ type backSlot struct {
 	cw    xdr.Writer
 	hw    xdr.Writer
 	r     xdr.Reader
-	wrs   [1]verbs.SendWR
+	wrs   []verbs.SendWR
+	long  backLong
 	wc    [4]verbs.Completion
 	woke  chan struct{}
 
@@ -53,6 +54,8 @@ type backSlot struct {
 	xid              uint32
 	sending, waiting bool
 	abandoned        bool
+	closing          bool  // its keys are being made invalid
+	placed           Chunk // of the reply
 	header           Header
 	at               int    // the header's length
 	body             []byte // of the reply; its memory is used again
@@ -91,14 +94,25 @@ func (b *backchannel) Call(ctx context.Context, c *transport.Call) error {
 	}
 	s := b.take()
 	if err := b.send(ctx, s, c); err != nil {
+		b.fence(s)
 		b.giveUp(s, true)
 		return &transport.Error{Fate: transport.NotSent, Err: err}
 	}
-	if err := b.await(ctx, s); err != nil {
+	err := b.await(ctx, s)
+	if err == nil {
+		err = s.collect()
+	}
+	b.fence(s)
+	var bad *badReplyError
+	switch {
+	case errors.As(err, &bad):
+		b.giveUp(s, true)
+		return &transport.Error{Fate: transport.Answered, Err: err}
+	case err != nil:
 		b.giveUp(s, false)
 		return &transport.Error{Fate: transport.Unknown, Err: err}
 	}
-	err := s.decode(c)
+	err = s.decode(c)
 	b.giveUp(s, true)
 	return err
 }
@@ -132,16 +146,24 @@ func (b *backchannel) take() *backSlot {
 	for b.xid++; b.slots[b.xid] != nil; b.xid++ {
 	}
 	s.xid, s.sending, s.waiting, s.abandoned, s.fault = b.xid, false, true, false, nil
+	s.closing, s.placed = false, nil
 	b.slots[s.xid] = s
 	return s
 }
 
 // send encodes and posts the call. After an error nothing has been sent.
 func (b *backchannel) send(ctx context.Context, s *backSlot, c *transport.Call) error {
-	if b.version.Load() == Version2 && b.c.props.peerTakes() == BackwardNone {
-		return errNoBackward
-	}
 	h := Header{XID: s.xid, Version: b.version.Load(), Credits: uint32(b.credits.requested), Proc: Msg}
+	if h.Version == Version2 {
+		switch b.c.props.peerTakes() {
+		case BackwardNone:
+			return errNoBackward
+		case BackwardGeneral:
+			if long, err := b.sendLong(ctx, s, c, &h); long {
+				return err
+			}
+		}
+	}
 	msg := s.buf.Slice(0, b.c.sendInline(h.Version))
 	s.hw.Reset(msg.Bytes(), nil)
 	h.Append(&s.hw)
@@ -153,14 +175,26 @@ func (b *backchannel) send(ctx context.Context, s *backSlot, c *transport.Call) 
 		return fmt.Errorf("%w: %d bytes, %d are allowed", errBackTooLong, head+s.cw.Len(), msg.Len)
 	}
 	n := layOut(stream, s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
+	return b.post(ctx, s, msg.Slice(0, head+n))
+}
+
+// post posts what is in s.wrs, and the Send of msg.
+func (b *backchannel) post(ctx context.Context, s *backSlot, msg mem.Seg) error {
 	b.mu.Lock()
 	s.sending = true
 	b.mu.Unlock()
-	s.wrs[0] = verbs.SendWR{Op: verbs.OpSend, Local: mem.Vec{msg.Slice(0, head+n)}}
-	err := b.c.post(ctx, len(b.c.calls)+s.index, s.wrs[:], s.wc[:])
+	s.wrs = append(s.wrs, verbs.SendWR{Op: verbs.OpSend, Local: mem.Vec{msg}})
+	err := b.c.post(ctx, len(b.c.calls)+s.index, s.wrs, s.wc[:])
+	s.wrs = s.wrs[:0]
 	if err != nil {
+		if ctx.Err() == nil {
+			// Windows may be bound; nothing reaches them when this is over.
+			b.c.fail(err)
+			<-b.ended
+		}
 		b.mu.Lock()
 		s.sending = false
+		s.long.unbound()
 		b.mu.Unlock()
 		return err
 	}
@@ -217,11 +251,16 @@ func (b *backchannel) changed(s *backSlot) {
 	}
 }
 
-// sent handles the completion of a slot's Send.
-func (b *backchannel) sent(i int) {
+// sent handles the completion of a slot's Send, or of the invalidation of its
+// keys.
+func (b *backchannel) sent(i int, op verbs.Op) {
 	s := &b.all[i]
 	b.mu.Lock()
-	s.sending = false
+	if op == verbs.OpLocalInvalidate {
+		s.closing = false
+	} else {
+		s.sending = false
+	}
 	b.changed(s)
 }
 
@@ -242,8 +281,10 @@ func (b *backchannel) replied(h *Header, in []byte, header int) bool {
 	switch l := &h.Lists; {
 	case h.Proc == Error:
 		s.fault = &ReplyError{Version: h.Version, Code: h.Err, Fault: h.Fault, Low: h.Low, High: h.High}
-	case len(l.Read)+len(l.Write) > 0 || l.Reply != nil:
+	case len(l.Read)+len(l.Write) > 0 || l.Reply != nil && s.long.offered == nil || h.Proc == NoMsg && l.Reply == nil:
 		s.fault = badReply("it has chunks, and none were offered")
+	case h.Proc == NoMsg:
+		s.placed = append(Chunk{}, l.Reply...)
 	default:
 		s.body = append(s.body[:0], in[header:]...)
 	}

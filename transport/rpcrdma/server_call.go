@@ -245,7 +245,7 @@ func (k *serverCall) isReply(in []byte, header int) (reply, awaited bool) {
 	h := &k.hdr
 	if h.Proc != Error {
 		xid, isReply, ok := oncrpc.PeekXID(in[header:])
-		reply = ok && isReply && xid == h.XID && h.Proc != NoMsg
+		reply = ok && isReply && xid == h.XID && h.Proc != NoMsg || h.Version == Version2 && h.Proc == NoMsg
 		if h.Version == Version2 && h.Direction == DirCall || h.Version == Version1 && !reply {
 			return false, false
 		}

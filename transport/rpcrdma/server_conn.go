@@ -245,7 +245,7 @@ func (c *serverConn) sent(w verbs.Completion) {
 	c.busy.Add(-1)
 	if i := int(w.ID) - len(c.calls); i >= 0 {
 		<-c.sends
-		c.back.sent(i)
+		c.back.sent(i, w.Op)
 		return
 	}
 	k := c.calls[w.ID]
@@ -304,7 +304,7 @@ func (c *serverConn) runWorker(ctx context.Context, a arrival) {
 
 // readsIn is how many RDMA Reads the client may have outstanding here.
 func (c *serverConn) readsIn() int {
-	if c.exposures == nil {
+	if c.exposures == nil && c.back == nil {
 		return 0
 	}
 	return c.s.cfg.ReadDepth

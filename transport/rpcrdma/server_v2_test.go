@@ -192,6 +192,15 @@ func TestServerFaults2(t *testing.T) {
 	call(null, func(h *Header) { h.Proc, h.OptType = Optional, 78 })
 	c.wantFault(xid, ErrInvalOption, Fault{})
 
+	// A client that serves no RDMA Read, by the Connection Configuration Protocol.
+	b, pos := sumCall(xid, 3000)
+	c.call(msgHeader2(70, Lists{}), xdrWords(70, 0, 2, ccpProgram, ccpVersion, ccpConfig, 0, 0, 0, 0, 4096, 4096, 0))
+	if h, _ := c.reply(); h.Proc != Msg {
+		t.Fatalf("got %+v", h)
+	}
+	call(b, func(h *Header) { h.Lists.Read = []ReadSegment{{pos, Segment{Handle: 1, Length: 3000}}} })
+	c.wantFault(xid, ErrReadChunks, Fault{})
+
 	// Properties that are malformed are answered; the rest is not.
 	c.send(xdrWords(60, 2, 1, uint32(UpdProp), 1, 1, 8, 0, 0), nil)
 	c.wantFault(60, ErrBadXDR, Fault{})

@@ -25,7 +25,7 @@ static void print(const char *name, rpcrdma2_xprt_hdr *h)
 	printf("\n");
 }
 
-static rpcrdma2_xprt_hdr header(rpcrdma2_proc proc, uint32 xid, uint32 credit)
+static rpcrdma2_xprt_hdr header(rpcrdma2_proc proc, u_int xid, u_int credit)
 {
 	rpcrdma2_xprt_hdr h;
 
@@ -163,7 +163,7 @@ static rpcrdma2_propval value(rpcrdma2_propid which, u_long v, xdrproc_t type)
 static void properties(void)
 {
 	rpcrdma2_propval set[40];
-	uint32 mask[2] = {0x80000002, 0x00000080};
+	u_int mask[2] = {0x80000002, 0x00000080};
 	rpcrdma2_xprt_hdr h = header(RDMA2_CONNPROP, 11, 64);
 	rpcrdma2_connprop *c = &h.rdma_body.rpcrdma2_body_u.rdma_connprop;
 	rpcrdma2_resprop *r;
