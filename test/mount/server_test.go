@@ -31,6 +31,9 @@ type serverOptions struct {
 	rdma rpcrdma.ServerConfig
 	// roce has the server speak RoCEv2 instead of iWARP.
 	roce bool
+	// host and client, if valid, are the addresses of a server that speaks
+	// RoCEv2, and of its client, in place of two loopback addresses.
+	host, client netip.Addr
 }
 
 // server is an embedded server for one test.
@@ -62,10 +65,14 @@ func startServer(t *testing.T, o serverOptions) *server {
 	}
 	host := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	var dev verbs.Device
-	if o.roce {
+	switch {
+	case o.host.IsValid():
+		host, s.client = o.host, o.client
+		dev = roce.Open(roce.Config{})
+	case o.roce:
 		host, s.client = rocetest.Loopback(t), rocetest.Loopback(t)
 		dev = roce.Open(roce.Config{})
-	} else {
+	default:
 		dev = iwarp.Open(iwarp.Config{})
 	}
 	at := netip.AddrPortFrom(host, 0).String()

@@ -124,7 +124,7 @@ func (p *port) take(self *conn) {
 			continue
 		}
 		if c == nil || c.qpn != h.DestQP {
-			c = c.finish(now, self)
+			c.finish(now, self)
 			if c = p.find(h.DestQP); c == nil {
 				continue
 			}

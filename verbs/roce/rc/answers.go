@@ -189,7 +189,7 @@ type pacer struct {
 
 const (
 	paceInterval = time.Millisecond
-	paceMin      = 16
+	paceMin      = 64
 	paceMax      = 256
 )
 
@@ -199,7 +199,7 @@ func newPacer() pacer { return pacer{burst: paceMax, left: paceMax} }
 func (p *pacer) take(now time.Duration) bool {
 	if now >= p.since+paceInterval {
 		if p.left == 0 {
-			p.burst = min(p.burst+1, paceMax)
+			p.burst = min(p.burst+2, paceMax)
 		}
 		p.since, p.left = now, p.burst
 	}
@@ -220,6 +220,6 @@ func (p *pacer) ready() time.Duration {
 
 // slow takes note that the peer lost something.
 func (p *pacer) slow() {
-	p.burst = max(p.burst/2, paceMin)
+	p.burst = max(p.burst*3/4, paceMin)
 	p.left = min(p.left, p.burst)
 }

@@ -31,7 +31,7 @@
 // there, a READ from the first byte that is missing. It does so on a NAK for a
 // sequence error, when a response shows that a READ response before it was
 // lost, and when nothing was acknowledged for a time that doubles with each
-// try. Each loss halves the window, which grows again with acknowledgements.
+// try. Each loss shrinks the window, which grows again with acknowledgements.
 // A receiver that was not ready says how long to wait.
 //
 // The responder acknowledges duplicates again and remembers as many READs as

@@ -12,7 +12,10 @@ const (
 	// acknowledged: less than a socket takes by default, and than rxe queues.
 	windowBytes = 128 << 10
 	windowMax   = 64
-	windowMin   = 4
+	windowMin   = 16
+	// readPieces is how many READ requests fill the window, if the peer takes
+	// so many: the answer to each shows what the one before has lost.
+	readPieces = 8
 )
 
 // span is a READ request on the wire, by the numbers of its responses.
@@ -43,7 +46,7 @@ type requester struct {
 func (r *requester) connect(p *Peer) {
 	r.base = p.SendPSN
 	r.limit = max(min(windowMax, windowBytes/p.MTU), windowMin)
-	r.window, r.piece = r.limit, r.limit/2
+	r.window, r.piece = r.limit, r.limit/min(readPieces, max(p.ReadsOut, 1))
 	r.recovered = ^uint64(0)
 	r.reads = make([]span, 0, p.ReadsOut)
 	r.timing = timing{rto: rtoFirst}
@@ -258,7 +261,7 @@ func (q *QP) readResponse(now time.Duration, h *packet.Header, payload []byte) {
 // lost goes back to una because something was lost on the way.
 func (q *QP) lost() {
 	r := &q.req
-	r.window = max(r.window/2, windowMin)
+	r.window = max(r.window*3/4, windowMin)
 	r.gained = 0
 	if r.timing.again() {
 		q.Fail(ErrRetries)

@@ -85,7 +85,7 @@ func TestSequenceNAK(t *testing.T) {
 	b.long(verbs.OpWrite, limit)
 	b.wantSent("all", 0, limit)
 	b.answers(0, packet.Acknowledge, synSequence, 5, 0)
-	b.wantSent("from what was lost on", 5, 5+limit/2)
+	b.wantSent("from what was lost on", 5, 5+limit*3/4)
 	// The first copies get there after all.
 	b.answers(0, packet.Acknowledge, synAckUnlimited, limit-6, 0)
 	if got := b.reap(); len(got) != 1 {
@@ -325,14 +325,14 @@ func TestPace(t *testing.T) {
 	p.slow()
 	for range 3 {
 		before := now
-		if n := burst(); n > paceMax/2+3 || n < paceMax/2 || now != before+paceInterval {
+		if n := burst(); n > paceMax*3/4+6 || n < paceMax*3/4 || now != before+paceInterval {
 			t.Errorf("burst of %d after a loss, next after %v", n, now-before)
 		}
 	}
 	for range 10 {
 		p.slow()
 	}
-	if n := burst(); n > paceMin+1 {
+	if n := burst(); n > paceMin+2 {
 		t.Errorf("burst of %d after many losses", n)
 	}
 }

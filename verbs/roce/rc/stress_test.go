@@ -28,7 +28,7 @@ const (
 // load is what one side does: a run of requests of random kind and size, each
 // with its own stretch of memory, so that all bytes can be checked in the end.
 type load struct {
-	s, peer  *side
+	s        *side
 	r        *rand.Rand
 	rkey     uint32 // the peer's landing area
 	skey     uint32 // the peer's source area
