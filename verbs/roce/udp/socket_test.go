@@ -3,12 +3,15 @@ package udp
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/rdmafs/rdmafs/test/netns"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
@@ -24,6 +27,21 @@ func open(t *testing.T, addr string) *Socket {
 		}
 	})
 	return s
+}
+
+// free is a loopback address whose port nobody has: other tests run at the same
+// time.
+func free(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		a := netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(256)), byte(1 + rand.IntN(250))})
+		if s, err := Open(a); err == nil {
+			s.Close()
+			return a.String()
+		}
+	}
+	t.Fatal("no loopback address has port 4791 free")
+	return ""
 }
 
 func path(t *testing.T, from, to string) *Path {
@@ -52,72 +70,94 @@ func receive(t *testing.T, s *Socket, in *Inbox, n int) [][]byte {
 	return all
 }
 
-func TestLoopback(t *testing.T) {
-	for _, x := range []struct{ name, from, to string }{
-		{"IPv4", "127.91.0.1", "127.91.0.2"},
-		{"IPv6", "::1", "::1"},
-	} {
-		t.Run(x.name, func(t *testing.T) {
-			s := open(t, x.from)
-			d := s
-			if x.to != x.from {
-				d = open(t, x.to)
+func TestPackets(t *testing.T) {
+	t.Run("loopback", func(t *testing.T) {
+		from, to := free(t), free(t)
+		carry(t, open(t, from), open(t, to), path(t, from, to))
+	})
+	// Between two hosts, by each version of IP.
+	for _, version := range []int{4, 6} {
+		t.Run(fmt.Sprintf("IPv%d", version), func(t *testing.T) {
+			a, b := netns.Hosts(t, 4400)
+			from, to := a.IPv4, b.IPv4
+			if version == 6 {
+				from, to = a.IPv6, b.IPv6
 			}
-			a, err := mem.NewArena(1 << 16)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer a.Close()
-			for i, b := 0, a.Bytes(); i < len(b); i++ {
-				b[i] = byte(i * 7)
-			}
-			p := path(t, x.from, x.to)
-			in := NewInbox()
-			var b Batch
-			var want [][]byte
-			for round := range 4 {
-				for i := 0; !b.Full(); i++ {
-					head := bytes.Repeat([]byte{byte(i + 1)}, bthSize+4*(i%8))
-					var body mem.Vec
-					if i%3 != 0 {
-						body = mem.Vec{a.Seg(i, 3*i), a.Seg(0, 0), a.Seg(1000+round, i%5)}
-					}
-					if i == 63 {
-						body = mem.Vec{a.Seg(5, 4096)}
-					}
-					b.Add(p, head, body)
-					whole := append([]byte(nil), head...)
-					for _, s := range body {
-						whole = append(whole, s.Bytes()...)
-					}
-					want = append(want, append(whole, make([]byte, -len(whole)&3)...))
-				}
-				if err := s.Send(&b); err != nil || b.Len() != 0 {
-					t.Fatalf("%d packets left, %v", b.Len(), err)
-				}
-			}
-			for i, got := range receive(t, d, in, len(want)) {
-				if !bytes.Equal(got, want[i]) {
-					t.Fatalf("packet %d: %x, want %x", i, got, want[i])
-				}
-			}
-			if in.Bad != 0 {
-				t.Errorf("%d packets thrown away", in.Bad)
-			}
-			if in.Packets[0].From.String() != x.from || in.Packets[0].To.String() != x.to {
-				t.Errorf("from %v to %v", in.Packets[0].From, in.Packets[0].To)
-			}
-			if err := d.TryRecv(in); err != nil || len(in.Packets) != 0 {
-				t.Errorf("%d packets out of nothing, %v", len(in.Packets), err)
-			}
+			carry(t, openAt(t, a, from.String()), openAt(t, b, to.String()), path(t, from.String(), to.String()))
 		})
+	}
+}
+
+// openAt opens a socket at a host.
+func openAt(t *testing.T, h netns.Host, addr string) (s *Socket) {
+	t.Helper()
+	if err := h.Do(func() error { s = open(t, addr); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// carry sends packets of many shapes from s to d.
+func carry(t *testing.T, s, d *Socket, p *Path) {
+	a, err := mem.NewArena(1 << 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	for i, b := 0, a.Bytes(); i < len(b); i++ {
+		b[i] = byte(i * 7)
+	}
+	in := NewInbox()
+	var b Batch
+	// While the neighbour is looked for, only so many packets wait.
+	b.Add(p, make([]byte, bthSize), nil)
+	if err := s.Send(&b); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, d, in, 1)
+	var want [][]byte
+	for round := range 4 {
+		for i := 0; !b.Full(); i++ {
+			head := bytes.Repeat([]byte{byte(i + 1)}, bthSize+4*(i%8))
+			var body mem.Vec
+			if i%3 != 0 {
+				body = mem.Vec{a.Seg(i, 3*i), a.Seg(0, 0), a.Seg(1000+round, i%5)}
+			}
+			if i == 63 {
+				body = mem.Vec{a.Seg(5, 4096)}
+			}
+			b.Add(p, head, body)
+			whole := append([]byte(nil), head...)
+			for _, s := range body {
+				whole = append(whole, s.Bytes()...)
+			}
+			want = append(want, append(whole, make([]byte, -len(whole)&3)...))
+		}
+		if err := s.Send(&b); err != nil || b.Len() != 0 {
+			t.Fatalf("%d packets left, %v", b.Len(), err)
+		}
+	}
+	for i, got := range receive(t, d, in, len(want)) {
+		if !bytes.Equal(got, want[i]) {
+			t.Fatalf("packet %d: %x, want %x", i, got, want[i])
+		}
+	}
+	if in.Bad != 0 {
+		t.Errorf("%d packets thrown away", in.Bad)
+	}
+	if in.Packets[0].From != p.From() || in.Packets[0].To != p.To() {
+		t.Errorf("from %v to %v", in.Packets[0].From, in.Packets[0].To)
+	}
+	if err := d.TryRecv(in); err != nil || len(in.Packets) != 0 {
+		t.Errorf("%d packets out of nothing, %v", len(in.Packets), err)
 	}
 }
 
 // TestUnspecified: what is sent leaves from the path's address, whatever the
 // socket is bound to.
 func TestUnspecified(t *testing.T) {
-	s := open(t, "0.0.0.0")
+	a, _ := netns.Hosts(t, 1500) // where nobody else has the port
+	s := openAt(t, a, "0.0.0.0")
 	in := NewInbox()
 	var b Batch
 	b.Add(path(t, "127.91.0.7", "127.91.0.8"), make([]byte, bthSize), nil)
@@ -131,7 +171,7 @@ func TestUnspecified(t *testing.T) {
 }
 
 func TestInUse(t *testing.T) {
-	s := open(t, "127.91.0.9")
+	s := open(t, free(t))
 	var in *InUseError
 	if _, err := Open(s.Local()); !errors.As(err, &in) || in.Addr != s.Local() {
 		t.Errorf("opened again: %v", err)
@@ -166,7 +206,7 @@ func TestRoute(t *testing.T) {
 }
 
 func TestDeadlineAndClose(t *testing.T) {
-	s := open(t, "127.91.0.10")
+	s := open(t, free(t))
 	in := NewInbox()
 	if err := s.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
 		t.Fatal(err)
@@ -184,7 +224,7 @@ func TestDeadlineAndClose(t *testing.T) {
 		t.Errorf("Recv of a closed socket: %v", err)
 	}
 	var b Batch
-	b.Add(path(t, "127.91.0.10", "127.91.0.11"), make([]byte, bthSize), nil)
+	b.Add(path(t, s.Local().String(), "127.91.0.11"), make([]byte, bthSize), nil)
 	if err := s.Send(&b); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Send on a closed socket: %v", err)
 	}
@@ -195,8 +235,8 @@ func runRecv(s *Socket, in *Inbox, done chan<- error) { done <- s.Recv(in) }
 // TestDamage: of a good packet, every byte of which is damaged in turn, not one
 // passes; nor do packets that are too short, too long, or not of whole words.
 func TestDamage(t *testing.T) {
-	s := open(t, "127.91.0.12")
-	from, to := netip.MustParseAddrPort("127.91.0.13:4791"), netip.AddrPortFrom(s.Local(), Port)
+	s := open(t, free(t))
+	from, to := netip.MustParseAddrPort(free(t)+":4791"), netip.AddrPortFrom(s.Local(), Port)
 	c, err := net.DialUDP("udp4", net.UDPAddrFromAddrPort(from), net.UDPAddrFromAddrPort(to))
 	if err != nil {
 		t.Fatal(err)
@@ -274,9 +314,9 @@ func TestPlausible(t *testing.T) {
 
 // TestNoAllocation: nothing is allocated between packets.
 func TestNoAllocation(t *testing.T) {
-	s := open(t, "127.91.0.14")
+	s := open(t, free(t))
 	in := NewInbox()
-	p := path(t, "127.91.0.14", "127.91.0.14")
+	p := path(t, s.Local().String(), s.Local().String())
 	head := make([]byte, 28)
 	var b Batch
 	if n := testing.AllocsPerRun(50, func() {
