@@ -149,6 +149,9 @@ func printReport(to io.Writer, r report) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	c := r.Calls
 	fmt.Fprintf(w, "transport\t%s to %s, NFS version %s, daemon %d\n", r.Transport, r.Server, r.Version, r.PID)
+	if r.Device != "" {
+		fmt.Fprintf(w, "device\t%s, keys: %s\n", r.Device, r.Keys)
+	}
 	fmt.Fprintf(w, "sizes\trsize %d, wsize %d, nconnect %d\n", r.RSize, r.WSize, r.NConnect)
 	if t := c.Terms; t.Version != 0 {
 		fmt.Fprintf(w, "RPC-over-RDMA\tversion %d, inline threshold %d out, %d in\n", t.Version, t.InlineSend, t.InlineRecv)
