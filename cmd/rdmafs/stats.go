@@ -149,6 +149,9 @@ func printReport(to io.Writer, r report) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	c := r.Calls
 	fmt.Fprintf(w, "transport\t%s to %s, NFS version %s, daemon %d\n", r.Transport, r.Server, r.Version, r.PID)
+	if r.Device != "" {
+		fmt.Fprintf(w, "device\t%s, keys: %s\n", r.Device, r.Keys)
+	}
 	fmt.Fprintf(w, "sizes\trsize %d, wsize %d, nconnect %d\n", r.RSize, r.WSize, r.NConnect)
 	fmt.Fprintf(w, "calls\t%d, %d replies, %d resent, %d timed out\n", c.Calls, c.Replies, c.Resends, c.Timeouts)
 	fmt.Fprintf(w, "connections\t%d made, %d attempts failed\n", c.Connects, c.ConnectFails)

@@ -75,7 +75,7 @@ func (m *cmID) next(ctx context.Context) (event, error) {
 	var e C.struct_rv_event
 	for {
 		var r C.int
-		err := m.events.waitContext(ctx, func() bool {
+		err := m.events.waitContext(ctx, func(uintptr) bool {
 			r = C.rv_event(m.ch, &e)
 			return r != -C.int(syscall.EAGAIN)
 		})

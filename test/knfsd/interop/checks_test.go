@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// addressEnv tells the tests in the guest the server's address: adapters are not
+// on loopback.
+const addressEnv = "RDMAFS_INTEROP_ADDR"
+
 // machine is where the Linux server runs: the guest as seen from the host, or
 // from within.
 type machine interface {

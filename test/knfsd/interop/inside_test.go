@@ -17,8 +17,8 @@ import (
 	"github.com/rdmafs/rdmafs/test/mount"
 )
 
-// This file runs in the guest, on the machine of the server: GoTest in
-// guest_test.go starts it there.
+// This file runs in the guest, on the machine of the server: TestInGuest starts
+// it there.
 
 // here is the machine that the tests run on.
 type here struct{}
@@ -39,9 +39,6 @@ func (h here) RestartServer(ctx context.Context) error {
 	_, err := h.Check(ctx, "guest unserve && guest serve 8")
 	return err
 }
-
-// addressEnv is the server's address in the guest: devices are not on loopback.
-const addressEnv = "RDMAFS_INTEROP_ADDR"
 
 func insideWords(proto string) string {
 	if proto == "tcp" {
