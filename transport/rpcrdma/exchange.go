@@ -56,16 +56,10 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 		err = l.pull(ctx, s)
 		l.sendDone(s)
 	}
-	switch bad := (*badReplyError)(nil); {
-	case err == nil:
+	if err == nil {
 		err = l.decode(s, xid, c)
-	case errors.As(err, &bad):
-		l.mu.Lock()
-		l.badMessage()
-		l.mu.Unlock()
-		err = &transport.Error{Fate: transport.Answered, Err: err}
-	default:
-		err = l.failure(transport.Unknown, err)
+	} else {
+		err = l.pullFailed(err)
 	}
 	again := l.paddingRefused(s, err)
 	l.releaseLong(s)
