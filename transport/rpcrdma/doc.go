@@ -70,7 +70,6 @@
 //     client that takes nothing for ServerConfig.StallTimeout, the connection.
 //   - Send with Invalidate is used when the client's private data allows it and
 //     its call named exactly one key.
-//
 //   - A reply by read chunks, which must be configured, keeps its call's memory
 //     and keys until RDMA_DONE has come and the keys are invalid; a client has a
 //     bounded number of them, and bounded time (server_expose.go).
