@@ -113,6 +113,10 @@ func printReport(to io.Writer, r report) error {
 	fmt.Fprintf(w, "bytes\t%d sent, %d received\n", c.BytesSent, c.BytesReceived)
 	fmt.Fprintf(w, "calls went\t%d inline, %d with a read chunk, %d as Position-Zero\n", c.InlineCalls, c.ReadChunks, c.PositionZero)
 	fmt.Fprintf(w, "replies came\t%d by write chunk, %d offered a reply chunk (%d used)\n", c.WriteChunks, c.ReplyChunks, c.LongReplies)
+	if c.PaddedCalls+c.ReadReplies+c.Callbacks > 0 {
+		fmt.Fprintf(w, "besides\t%d calls were padded, %d replies came by read chunk, %d calls from the server\n",
+			c.PaddedCalls, c.ReadReplies, c.Callbacks)
+	}
 	fmt.Fprintf(w, "keys\t%d invalidated by the server, %d here\n", c.RemoteInvalidations, c.LocalInvalidations)
 	fmt.Fprintf(w, "credits\t%d granted, %d calls waited for one\n", c.Credits, c.CreditWaits)
 	fmt.Fprintf(w, "bad\t%d unknown XIDs, %d bad replies\n", c.BadXIDs, c.BadReplies)

@@ -129,7 +129,6 @@ type serverScript struct {
 	program seqProgram
 	back    *sync.WaitGroup
 	channel transport.Backchannel
-	xid     uint32
 }
 
 func (p *serverScript) over() bool {
