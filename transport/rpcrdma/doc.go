@@ -41,7 +41,7 @@
 // When configured, a reply by read chunks is fetched by its caller, who then
 // sends RDMA_DONE and only then gives the call's credit back (pull.go); a call's
 // payload is aligned by padding (msgp.go); the first call of a link settles sizes
-// (ccp.go); and calls from the responder are served (back.go), inline only.
+// (ccp.go); and calls from the responder are served (back.go), inline only in version 1.
 //
 // # The responder
 //

@@ -79,10 +79,10 @@ func (l *link) result(ctx context.Context, s *slot, xid uint32, c *transport.Cal
 		err = l.pull(ctx, s)
 		l.sendDone(s)
 	}
-	if err == nil {
-		return l.decode(s, xid, c)
+	if err != nil {
+		return l.pullFailed(err)
 	}
-	return l.pullFailed(err)
+	return l.decode(s, xid, c)
 }
 
 // renew makes the slot of an answered call ready for sending it again.
