@@ -120,7 +120,9 @@ func Command(t testing.TB, wrapper []string, args ...string) Result {
 
 // Mounted is a mount made by Mount.
 type Mounted struct {
-	Dir     string
+	Dir string
+	// Said is what mounting wrote to standard error.
+	Said    string
 	wrapper []string
 }
 
@@ -140,7 +142,7 @@ func Mount(t testing.TB, source string, o Options) *Mounted {
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	m := &Mounted{o.Dir, o.Wrapper}
+	m := &Mounted{Dir: o.Dir, wrapper: o.Wrapper}
 	args := []string{"mount", source, o.Dir}
 	if o.Words != "" {
 		args = append(args, "-o", o.Words)
@@ -149,6 +151,7 @@ func Mount(t testing.TB, source string, o Options) *Mounted {
 	if r.Code != 0 {
 		t.Fatalf("rdmafs %s: exit code %d: %s", strings.Join(args, " "), r.Code, r.Stderr)
 	}
+	m.Said = r.Stderr
 	t.Cleanup(func() {
 		if _, mounted, err := fs.FindMount(o.Dir); err == nil && mounted {
 			m.Umount(t)

@@ -163,15 +163,22 @@ func TestForeground(t *testing.T) {
 	}
 }
 
-// TestStatsText: the words of "rdmafs stats" that people and the demo read.
+// TestStatsText: the words of "rdmafs stats" and "rdmafs status" that people and
+// the demo read.
 func TestStatsText(t *testing.T) {
 	s := startServer(t, serverOptions{})
-	m := s.mount(t, "rdma", "")
+	m := s.mount(t, "rdma", "rdmavers=2")
 	Exercise(t, m.Dir)
 	r := Command(t, nil, "stats", m.Dir)
-	for _, want := range []string{s.source(), m.Dir, "rdma/iwarp", "with a read chunk", "Position-Zero", "by write chunk", "reply chunk", "credits"} {
+	for _, want := range []string{s.source(), m.Dir, "rdma/iwarp", "version 2, inline threshold 4096", "receive size 4096", "with a read chunk", "Position-Zero", "by write chunk", "reply chunk", "credits"} {
 		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
 			t.Errorf("stats (exit code %d) does not say %q:\n%s%s", r.Code, want, r.Stdout, r.Stderr)
+		}
+	}
+	r = Command(t, nil, "status", m.Dir)
+	for _, want := range []string{s.source(), m.Dir, "rdma/iwarp", "keys: window", "rsize", "hard", "read-write", "up to 128 MiB"} {
+		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
+			t.Errorf("status (exit code %d) does not say %q:\n%s%s", r.Code, want, r.Stdout, r.Stderr)
 		}
 	}
 }

@@ -19,6 +19,7 @@ var ways = []struct {
 	{name: "iwarp-nconnect", proto: "rdma", words: "nconnect=4"},
 	{name: "iwarp-small", proto: "rdma", words: "rsize=4096,wsize=8192"},
 	{name: "iwarp-noac", proto: "rdma", words: "noac"},
+	{name: "iwarp-version2", proto: "rdma", words: "rdmavers=2"},
 	{name: "roce", proto: "rdma", server: serverOptions{roce: true}},
 	{name: "roce-inline1024", proto: "rdma", words: "inline=1024", server: serverOptions{roce: true}},
 	{name: "roce-noddp", proto: "rdma", words: "noddp", server: serverOptions{roce: true}},

@@ -28,6 +28,7 @@ type serverOptions struct {
 	faults *nfsd.Faults
 	// mode of the exported directory; 0o755 when 0.
 	mode os.FileMode
+	rdma rpcrdma.ServerConfig
 	// roce has the server speak RoCEv2 instead of iWARP.
 	roce bool
 	// host and client, if valid, are the addresses of a server that speaks
@@ -86,7 +87,7 @@ func startServer(t *testing.T, o serverOptions) *server {
 	if s.tcp, err = s.ListenTCP(at); err != nil {
 		t.Fatal(err)
 	}
-	if s.rdma, err = s.ListenRDMA(dev, at, rpcrdma.ServerConfig{}); err != nil {
+	if s.rdma, err = s.ListenRDMA(dev, at, o.rdma); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -100,7 +101,7 @@ func (s *server) words(proto, more string) string {
 	}
 	w := fmt.Sprintf("proto=%s,port=%d,mountport=%d", proto, port, s.tcp.Port())
 	if proto == "rdma" && s.client.IsValid() {
-		w += ",rdma=roce,clientaddr=" + s.client.String()
+		w += ",rdma=roce,srcaddr=" + s.client.String()
 	}
 	if more != "" {
 		w += "," + more

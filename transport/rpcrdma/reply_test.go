@@ -16,7 +16,7 @@ import (
 // paperWindow is a window that only has a key.
 type paperWindow struct{ verbs.Window }
 
-func (paperWindow) Next() uint32        { return 0x77 }
+func (paperWindow) Next(mem.Seg) uint32 { return 0x77 }
 func (paperWindow) Addr(mem.Seg) uint64 { return 0x7700 }
 
 // paperLink is a link without a connection: calls can be encoded, and messages
@@ -30,7 +30,7 @@ func paperLink(t testing.TB) (*link, *mem.Arena) {
 	}
 	l := &link{
 		d: d, long: long, credits: newCredits(2), maxSGE: 8, slots: map[uint32]*slot{},
-		done: make(chan struct{}), terms: Terms{SendInline: 4096, RecvInline: 4096},
+		done: make(chan struct{}), terms: Terms{Version: Version1, SendInline: 4096, RecvInline: 4096},
 	}
 	if err := l.layOutArena(); err != nil {
 		t.Fatal(err)

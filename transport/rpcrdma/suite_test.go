@@ -122,9 +122,9 @@ func overRoCE(t *testing.T) (verbs.Device, verbs.Device, netip.AddrPort) {
 	return roce.Open(roce.Config{}), roce.Open(roce.Config{Local: rocetest.Loopback(t)}), netip.AddrPortFrom(rocetest.Loopback(t), 0)
 }
 
-// callerOver makes callers whose connections have the inline size given both
-// ways.
-func callerOver(inline, nconnect int, noDDP bool, open devices) rpctest.NewCaller {
+// callerOver makes callers whose connections speak the version and have the
+// inline size given, both ways.
+func callerOver(version uint32, inline, nconnect int, noDDP bool, open devices) rpctest.NewCaller {
 	return func(t *testing.T, h transport.Handler) (transport.Caller, func()) {
 		const payload = 1<<20 + 4096
 		theirs, ours, at := open(t)
@@ -142,8 +142,12 @@ func callerOver(inline, nconnect int, noDDP bool, open devices) rpctest.NewCalle
 		caller := reconnect.New(&warmDialer{Dialer: rpcrdma.NewDialer(rpcrdma.DialerConfig{
 			Device: ours, Addr: ln.Addr(), MachineName: "suite",
 			InlineSend: inline, InlineRecv: inline, NoDDP: noDDP, MaxPayload: payload,
+			TryVersion2: version == rpcrdma.Version2,
 		})}, reconnect.Config{Server: "suite", Timeo: time.Hour, NConnect: nconnect})
 		t.Cleanup(func() {
+			if got := caller.Stats().Terms.Version; got != int(version) {
+				t.Errorf("calls went in version %d", got)
+			}
 			_ = caller.Close() // the second time in a test that closes it itself
 			if err := srv.Close(); err != nil {
 				t.Errorf("server: %v", err)
@@ -160,30 +164,25 @@ func callerOver(inline, nconnect int, noDDP bool, open devices) rpctest.NewCalle
 }
 
 func TestSuite(t *testing.T) {
-	for _, inline := range []int{1024, 4096, 65536} {
-		for _, noDDP := range []bool{false, true} {
-			t.Run(fmt.Sprintf("inline %d, noddp %v", inline, noDDP), func(t *testing.T) {
-				rpctest.Run(t, callerOver(inline, 1, noDDP, overIWARP(iwarp.Config{})))
-			})
+	for name, open := range map[string]devices{"iwarp": overIWARP(iwarp.Config{}), "roce": overRoCE} {
+		for _, version := range []uint32{rpcrdma.Version1, rpcrdma.Version2} {
+			for _, inline := range []int{1024, 4096, 65536} {
+				for _, noDDP := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, version %d, inline %d, noddp %v", name, version, inline, noDDP), func(t *testing.T) {
+						rpctest.Run(t, callerOver(version, inline, 1, noDDP, open))
+					})
+				}
+			}
 		}
 	}
 }
 
 func TestSuiteOverSeveralLinks(t *testing.T) {
-	rpctest.Run(t, callerOver(4096, 4, false, overIWARP(iwarp.Config{})))
+	for name, open := range map[string]devices{"iwarp": overIWARP(iwarp.Config{}), "roce": overRoCE} {
+		t.Run(name, func(t *testing.T) { rpctest.Run(t, callerOver(rpcrdma.Version1, 4096, 4, false, open)) })
+	}
 }
 
 func TestSuiteWithCRC(t *testing.T) {
-	rpctest.Run(t, callerOver(4096, 1, false, overIWARP(iwarp.Config{CRC: true, AlignToMSS: true})))
-}
-
-func TestSuiteOverRoCE(t *testing.T) {
-	for _, inline := range []int{1024, 4096} {
-		t.Run(fmt.Sprintf("inline %d", inline), func(t *testing.T) {
-			rpctest.Run(t, callerOver(inline, 1, false, overRoCE))
-		})
-	}
-	t.Run("noddp, several links", func(t *testing.T) {
-		rpctest.Run(t, callerOver(4096, 4, true, overRoCE))
-	})
+	rpctest.Run(t, callerOver(rpcrdma.Version1, 4096, 1, false, overIWARP(iwarp.Config{CRC: true, AlignToMSS: true})))
 }

@@ -80,7 +80,7 @@ func (e *end) bind(s mem.Seg, a verbs.Access) (key uint32, va uint64) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	key = w.Next()
+	key = w.Next(s)
 	e.post(verbs.SendWR{Op: verbs.OpBind, Window: w, Local: mem.Vec{s}, Access: a})
 	return key, w.Addr(s)
 }

@@ -34,7 +34,7 @@ func windowOf(wr *verbs.SendWR) *rc.Window {
 	return nil
 }
 
-func (w *window) Next() uint32 {
+func (w *window) Next(mem.Seg) uint32 {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	return w.w.Next()

@@ -181,6 +181,7 @@ func testCloseUnderTraffic(r *rig) {
 // testInvalidateUnderWrites revokes in the middle of a Write and a Read: the
 // connection dies, but not before the memory is out of reach.
 func testInvalidateUnderWrites(r *rig) {
+	r.needWindows()
 	r.t.Run("free", func(*testing.T) {
 		flooded(r, func(w verbs.Window, _ uint32, _ *pump) { w.Free() })
 	})

@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// addressEnv tells the tests in the guest the server's address: adapters are not
+// on loopback.
+const addressEnv = "RDMAFS_INTEROP_ADDR"
+
 // machine is where the Linux server runs: the guest as seen from the host, or
 // from within.
 type machine interface {
@@ -47,6 +51,8 @@ func guest(t testing.TB, g machine, command string) string {
 // rows are the plan rows that a mount of some kind must have taken.
 type rows struct {
 	inline, read, zero, write, reply bool
+	// padded calls are answered with ERR_CHUNK here, and go out once more unpadded.
+	padded bool
 }
 
 func (r rows) check(t *testing.T, s transport.Stats) {
@@ -62,6 +68,7 @@ func (r rows) check(t *testing.T, s transport.Stats) {
 		{"write chunks", r.write, s.WriteChunks},
 		{"reply chunks", r.reply, s.ReplyChunks},
 		{"reply chunks used", r.reply, s.LongReplies},
+		{"padded calls", r.padded, s.PaddedCalls},
 	} {
 		if c.want != (c.got > 0) {
 			t.Errorf("%s: %d, want some: %v", c.name, c.got, c.want)

@@ -39,7 +39,7 @@ func (e *InUseError) Error() string {
 		return fmt.Sprintf("UDP %s is taken by the kernel's driver rdma_rxe: use it with rdma=ibv, or unload it (rmmod rdma_rxe)", at)
 	}
 	return fmt.Sprintf("UDP %s is taken by another program, such as a mount with rdma=roce from this address (or the driver rdma_rxe, with which rdma=ibv works): "+
-		"use rdma=iwarp, or another address of this host (clientaddr=)", at)
+		"use rdma=iwarp, or another address of this host (srcaddr=)", at)
 }
 
 func (e *InUseError) Unwrap() error { return e.err }

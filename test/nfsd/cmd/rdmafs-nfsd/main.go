@@ -7,6 +7,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -17,6 +18,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
@@ -26,15 +28,18 @@ import (
 )
 
 type options struct {
-	cfg     nfsd.Config
-	tcp     string
-	rdma    string
-	roce    string
-	crc     bool
-	inline  int
-	credits int
-	stats   bool
-	verbose bool
+	cfg      nfsd.Config
+	tcp      string
+	rdma     string
+	roce     string
+	crc      bool
+	inline   int
+	credits  int
+	versions rpcrdma.Versions
+	readread bool
+	rpcbind  string
+	stats    bool
+	verbose  bool
 }
 
 func main() {
@@ -66,9 +71,23 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.crc, "crc", false, "ask iWARP clients for CRC32C")
 	f.IntVar(&o.inline, "inline", 4096, "inline threshold both ways, in `bytes`")
 	f.IntVar(&o.credits, "credits", 128, "most calls under way for an RDMA `client`")
+	o.versions = rpcrdma.AllVersions
+	f.Func("rdmavers", "only this `version` of RPC-over-RDMA, 1 or 2; default: both", func(v string) error {
+		switch v {
+		case "1":
+			o.versions = rpcrdma.Versions{Low: rpcrdma.Version1, High: rpcrdma.Version1}
+		case "2":
+			o.versions = rpcrdma.Versions{Low: rpcrdma.Version2, High: rpcrdma.Version2}
+		default:
+			return errors.New("neither 1 nor 2")
+		}
+		return nil
+	})
+	f.BoolVar(&o.readread, "readread", false, "open replies that fit nowhere else to the client, for RDMA Read and RDMA_DONE")
 	f.IntVar(&o.cfg.MaxIO, "maxio", 1<<20, "largest READ and WRITE, in `bytes`")
 	lossy := f.Bool("lossy", false, "keep unstable writes of every export in memory until COMMIT")
 	async := f.Bool("async", false, "answer changes of names before they are on disk, for every export")
+	f.StringVar(&o.rpcbind, "rpcbind", "", "register with the rpcbind at this `socket or address`, like /run/rpcbind.sock")
 	f.BoolVar(&o.stats, "stats", false, "print the counters at the end")
 	f.BoolVar(&o.verbose, "v", false, "log connections on stderr")
 	if err := f.Parse(args); err != nil {
@@ -127,7 +146,7 @@ func run(args []string, out io.Writer, sig <-chan os.Signal) (err error) {
 		}
 		dev := x.open()
 		devs = append(devs, dev)
-		cfg := rpcrdma.ServerConfig{InlineIn: o.inline, InlineOut: o.inline, Credits: o.credits}
+		cfg := rpcrdma.ServerConfig{InlineIn: o.inline, InlineOut: o.inline, Credits: o.credits, Versions: o.versions, ReadReplies: o.readread}
 		if o.verbose {
 			cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
@@ -136,6 +155,12 @@ func run(args []string, out io.Writer, sig <-chan os.Signal) (err error) {
 			return err
 		}
 		ready += " " + x.name + "=" + at.String()
+	}
+	if o.rpcbind != "" {
+		if err := rpcbind(o, s.Register); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rpcbind(o, s.Unregister)) }()
 	}
 	if _, err := fmt.Fprintln(out, ready); err != nil {
 		return err
@@ -152,6 +177,13 @@ func run(args []string, out io.Writer, sig <-chan os.Signal) (err error) {
 		return print(out, s)
 	}
 	return nil
+}
+
+// rpcbind has do talk to rpcbind, but not for long.
+func rpcbind(o *options, do func(context.Context, string) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return do(ctx, o.rpcbind)
 }
 
 func print(out io.Writer, s *nfsd.Server) error {
