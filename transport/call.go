@@ -35,7 +35,8 @@ type Call struct {
 	// Answered. nil means void.
 	Result func(r *xdr.Reader) error
 	// Send and Recv are the data that may be placed directly, and only that
-	// (RFC 8267). They must lie in arenas given to Caller.Register.
+	// (RFC 8267), in the order of the stream. They must lie in arenas given to
+	// Caller.Register.
 	Send, Recv []Payload
 	// ReplyMax bounds the reply's results in bytes, Recv data not counted. It
 	// decides whether a reply chunk is offered, and must not be too low.
@@ -112,6 +113,9 @@ type Request struct {
 	// Lease lends n bytes of memory in which a reply's payload may stand. The
 	// transport takes it back when the reply has been sent.
 	Lease func(n int) (mem.Seg, error)
+	// Back makes calls on the client by the connection that this call came by;
+	// nil where there is no backward direction.
+	Back Backchannel
 	// AddPayload makes v a payload of the reply and returns its index for
 	// Reply.Payload. v must be (part of) what Lease lent.
 	AddPayload func(v Payload) int

@@ -48,15 +48,37 @@ type Stats struct {
 	// with a read chunk, as a Position-Zero read chunk; and their replies:
 	// into write chunks, or into a reply chunk.
 	InlineCalls, ReadChunks, PositionZero uint64
-	WriteChunks, ReplyChunks              uint64
+	// PaddedCalls counts those of the inline calls that were padded to align
+	// their payload (RFC 5666 section 3.9).
+	PaddedCalls              uint64
+	WriteChunks, ReplyChunks uint64
 	// LongReplies counts the reply chunks that the server really used.
 	LongReplies uint64
+	// ReadReplies counts the replies by read chunks (RFC 5666 section 3.8).
+	ReadReplies uint64
 	// RemoteInvalidations and LocalInvalidations count keys by who made them
 	// invalid.
 	RemoteInvalidations, LocalInvalidations uint64
 	// Credits is the grant now in force; CreditWaits counts the calls that had
 	// to wait for one.
 	Credits, CreditWaits uint64
+	// Callbacks counts the calls of the server's that were served.
+	Callbacks uint64
+	// Terms are those of the connection whose terms changed last.
+	Terms Terms
+}
+
+// Terms is what the two ends of an RDMA connection have agreed on. The zero Terms
+// is that of other transports.
+type Terms struct {
+	// Version is that of RPC-over-RDMA.
+	Version int
+	// InlineSend and InlineRecv are the inline thresholds of calls and replies.
+	InlineSend, InlineRecv int
+	// What version 2 has besides: the properties in force, of this end and of
+	// the peer.
+	ReceiveSize, PeerReceiveSize int    `json:",omitempty"`
+	Backward, PeerBackward       string `json:",omitempty"`
 }
 
 // Add sums o into s. Credits add up over connections.
@@ -74,11 +96,17 @@ func (s *Stats) Add(o Stats) {
 	s.InlineCalls += o.InlineCalls
 	s.ReadChunks += o.ReadChunks
 	s.PositionZero += o.PositionZero
+	s.PaddedCalls += o.PaddedCalls
 	s.WriteChunks += o.WriteChunks
 	s.ReplyChunks += o.ReplyChunks
 	s.LongReplies += o.LongReplies
+	s.ReadReplies += o.ReadReplies
 	s.RemoteInvalidations += o.RemoteInvalidations
 	s.LocalInvalidations += o.LocalInvalidations
 	s.Credits += o.Credits
 	s.CreditWaits += o.CreditWaits
+	s.Callbacks += o.Callbacks
+	if o.Terms.Version != 0 {
+		s.Terms = o.Terms
+	}
 }

@@ -227,7 +227,7 @@ func (m *mountArgs) contact(ctx context.Context, at netip.Addr, machine string, 
 	if len(ways) == 0 {
 		return nil, errors.Join(without...)
 	}
-	return &contact{m, &session{how: ways[0].how, addr: addr, route: ways[0], opts: m.opts}, machine, logf}, nil
+	return &contact{m, newSession(m, addr, ways[0][0], logf), machine, logf}, nil
 }
 
 // contact is a session that is looked at instead of used.
@@ -253,6 +253,9 @@ func (c *contact) Versions(ctx context.Context) (low, high uint32, err error) {
 }
 
 func (c *contact) Mount(ctx context.Context) (string, error) {
+	if err := c.s.connect(ctx, c.m); err != nil {
+		return "", err
+	}
 	if err := c.s.mount(ctx, c.m, c.machine, c.logf); err != nil {
 		return "", err
 	}

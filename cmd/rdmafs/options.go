@@ -25,10 +25,15 @@ type options struct {
 	noDDP     bool
 	crc       bool
 	inline    int // RPC-over-RDMA inline threshold, bytes
-	rdmaDev   string
-	srcAddr   netip.Addr
-	reg       string // "window", "region", or "" for what the adapter has
-	readOnly  bool
+	rdmaVers  string
+	// padAlign and padThreshold are of msgp; 0 without it.
+	padAlign, padThreshold int
+	ccp                    bool
+	readRead               bool
+	rdmaDev                string
+	srcAddr                netip.Addr
+	reg                    string // "window", "region", or "" for what the adapter has
+	readOnly               bool
 	// allowOther and fuse are for the FUSE mount.
 	allowOther bool
 	fuse       []string
@@ -51,6 +56,7 @@ func defaultOptions() options {
 		retrans:  2,
 		nconnect: 1,
 		inline:   4096,
+		rdmaVers: "1",
 		acRegMin: 3 * time.Second, acRegMax: 60 * time.Second,
 		acDirMin: 30 * time.Second, acDirMax: 60 * time.Second,
 	}
@@ -70,15 +76,17 @@ func (o *options) nfsPort() uint16 {
 // optionHelp is the text of --help; parseOptions takes exactly these.
 const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) where they have the same name:
   proto=rdma|tcp      how calls travel (default rdma); "rdma" and "tcp" alone will do
-  rdma=auto|ibv|iwarp RDMA provider: ibv uses an RDMA device through rdma-core, iwarp
-                      needs nothing but TCP; auto takes a device if one leads to the
-                      server (default auto)
+  rdma=PROVIDER       ibv uses an RDMA device through rdma-core; iwarp needs nothing but
+                      TCP, roce nothing but UDP port 4791; auto takes a device if one
+                      leads to the server, else what answers first (default auto)
   rdmadev=NAME        RDMA device to use, as rdmafs devices names it (implies rdma=ibv)
   reg=window|region   keys for the server, with rdma=ibv: windows show it the bytes of a
                       call while it lasts, region all buffers while connected (default
                       window, where the device has them)
-  srcaddr=ADDRESS     address to connect from
-  port=N              NFS port (default 20049 for rdma, 2049 for tcp)
+  srcaddr=ADDRESS     address of this host to connect from; with rdma=roce each mount
+                      needs one of its own (default: the route's)
+  port=N              NFS port (default 2049 for tcp; for rdma 20049, and if nothing is
+                      there, what rpcbind has registered for the netid rdma or rdma6)
   mountport=N         port of the MOUNT service (default: ask rpcbind on port 111)
   vers=3, nfsvers=3   NFS version
   rsize=N, wsize=N    largest read and write in bytes (default: what the server prefers)
@@ -90,6 +98,16 @@ const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) w
                       call or by reply chunk
   crc                 ask for CRC32C on iWARP frames
   inline=N            inline threshold in bytes, 1024 to 65536 (default 4096)
+  rdmavers=1|2|auto   version of RPC-over-RDMA (default 1); 2 and auto begin in version 2 and
+                      go on in version 1 where the server has no other, which 2 warns of
+  msgp=ALIGN:THRESHOLD
+                      send calls with inline data of THRESHOLD bytes (512 at least) or more
+                      as RDMA_MSGP, padded so that the data starts at a multiple of ALIGN
+                      (2 to 4096); given up at servers that refuse it, as Linux does
+  ccp                 tell each other's sizes by the Connection Configuration Protocol,
+                      with the first call on each connection
+  readread            offer no memory for replies: the server opens its own, and data is
+                      fetched from there; for servers of RFC 5666 that can do so
   ro, rw              read-only, or not (default)
   allow_other         let other users in
   acregmin=N acregmax=N acdirmin=N acdirmax=N actimeo=N
@@ -169,6 +187,10 @@ var optionTable = map[string]optionFunc{
 	"noddp":     flagOption(func(o *options) { o.noDDP = true }),
 	"crc":       flagOption(func(o *options) { o.crc = true }),
 	"inline":    intOption(1024, 65536, func(o *options, n int) { o.inline = n }),
+	"rdmavers":  wordOption([]string{"1", "2", "auto"}, func(o *options, v string) { o.rdmaVers = v }),
+	"msgp":      msgpOption,
+	"ccp":       flagOption(func(o *options) { o.ccp = true }),
+	"readread":  flagOption(func(o *options) { o.readRead = true }),
 	"rdmadev":   rdmaDevOption,
 	"srcaddr":   srcAddrOption,
 	"reg":       wordOption([]string{"window", "region"}, func(o *options, v string) { o.reg = v }),
@@ -218,6 +240,18 @@ func rdmaOption(o *options, v string, has bool) error {
 	}
 	names := append([]string{"auto"}, providerNames()...)
 	return wordOption(names, func(o *options, v string) { o.rdma = v })(o, v, true)
+}
+
+// msgpOption takes ALIGN:THRESHOLD.
+func msgpOption(o *options, v string, has bool) error {
+	a, t, both := strings.Cut(v, ":")
+	align, errA := strconv.Atoi(a)
+	threshold, errT := strconv.Atoi(t)
+	if !both || errA != nil || errT != nil || align < 2 || align > 4096 || threshold < 512 || threshold > 65536 {
+		return fmt.Errorf("wants ALIGN:THRESHOLD, from 2 to 4096 and from 512 to 65536")
+	}
+	o.padAlign, o.padThreshold = align, threshold
+	return nil
 }
 
 // rdmaDevOption takes the name of a device, which only one provider has.

@@ -32,7 +32,7 @@ type session struct {
 	how    string // "tcp", "rdma/iwarp"
 	addr   netip.AddrPort
 	route  *route
-	caller transport.Caller
+	caller *reconnect.Caller
 	client nfsclient.Client
 	opts   options
 	pool   *bufpool.Pool
@@ -50,58 +50,161 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 	machine := machineName()
 	var failed, without []error
 	for _, a := range addrs {
-		addr := netip.AddrPortFrom(a, m.opts.nfsPort())
-		ways, none := m.routes(ctx, addr, machine, logf)
+		s, none, err := connectAt(ctx, m, netip.AddrPortFrom(a, m.opts.nfsPort()), machine, logf)
 		without = append(without, none...)
-		for i, r := range ways {
-			s := &session{how: r.how, addr: addr, route: r, opts: m.opts}
-			if err := s.mount(ctx, m, machine, logf); err != nil {
-				s.closeTransport()
-				failed = append(failed, err)
-				continue
+		var away *unreachableError
+		if err != nil && errors.As(err, &away) && m.opts.proto == "rdma" && m.opts.port == 0 {
+			if port, why := registeredPort(ctx, m, a, machine); port != 0 {
+				logf("rpcbind on %s says that NFS over RDMA is on port %d", a, port)
+				s, _, err = connectAt(ctx, m, netip.AddrPortFrom(a, port), machine, logf)
+			} else {
+				err = errors.Join(err, why)
 			}
-			for _, unused := range ways[i+1:] {
-				unused.close()
-			}
+		}
+		if s != nil {
 			for _, err := range append(without, failed...) {
 				logf("not taken: %v", err)
 			}
 			return s, nil
+		}
+		if err != nil {
+			failed = append(failed, err)
 		}
 	}
 	return nil, errors.Join(append(failed, without...)...)
 }
 
 // routes are routes found in the time that a mount has.
-func (m *mountArgs) routes(ctx context.Context, addr netip.AddrPort, machine string, logf func(string, ...any)) (found []*route, without []error) {
+func (m *mountArgs) routes(ctx context.Context, addr netip.AddrPort, machine string, logf func(string, ...any)) (found [][]*route, without []error) {
 	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
 	defer cancel()
 	return routes(ctx, &m.opts, addr, machine, logf)
 }
 
-// mount connects over the session's route and mounts the export.
+// connectAt is connect for one address. without tells why there were not more
+// ways to it; without any, there is neither a session nor an error.
+func connectAt(ctx context.Context, m *mountArgs, addr netip.AddrPort, machine string, logf func(string, ...any)) (_ *session, without []error, _ error) {
+	ways, without := m.routes(ctx, addr, machine, logf)
+	var failed []error
+	for i, row := range ways {
+		s, err := race(ctx, m, addr, row, logf)
+		if err == nil {
+			err = s.mount(ctx, m, machine, logf)
+		}
+		if err != nil {
+			if s != nil {
+				s.closeTransport()
+			}
+			failed = append(failed, err)
+			continue
+		}
+		for _, row := range ways[i+1:] {
+			for _, unused := range row {
+				unused.close()
+			}
+		}
+		return s, append(without, failed...), nil
+	}
+	return nil, without, errors.Join(failed...)
+}
+
+// unreachableError says that nothing answered at an address.
+type unreachableError struct{ error }
+
+func (e *unreachableError) Unwrap() error { return e.error }
+
+// registeredPort asks rpcbind where NFS over RDMA is, for servers that do not
+// have it on its own port. It is 0 when rpcbind knows nothing else.
+func registeredPort(ctx context.Context, m *mountArgs, a netip.Addr, machine string) (uint16, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
+	defer cancel()
+	port, err := nfs3.RDMAPort(ctx, a, func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
+		return dialTCP(ctx, to, machine, m.opts.srcAddr)
+	})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("nor does rpcbind on %s say where it is: %w", a, err)
+	case port == 0 || port == portRDMA:
+		return 0, fmt.Errorf("nor does rpcbind on %s know of another port with the netid %s (port= names one)", a, nfs3.RDMANetID(a))
+	}
+	return port, nil
+}
+
+// laggard is how much longer a route may take to answer than another took to be
+// refused: the host is there, and who listens answers soon.
+const laggard = 3 * time.Second
+
+// race connects over all routes of a row at once. The first that answers is
+// the session's; the others are closed.
+func race(ctx context.Context, m *mountArgs, addr netip.AddrPort, row []*route, logf func(string, ...any)) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
+	defer cancel()
+	type outcome struct {
+		s   *session
+		err error
+	}
+	out := make(chan outcome, len(row))
+	runConnect := func(s *session) { out <- outcome{s, s.connect(ctx, m)} }
+	for _, r := range row {
+		go runConnect(newSession(m, addr, r, logf))
+	}
+	var won *session
+	var failed []error
+	for range row {
+		o := <-out
+		switch {
+		case o.err == nil && won == nil:
+			won = o.s
+			cancel()
+			continue
+		case o.err != nil && won == nil:
+			failed = append(failed, o.err)
+			if errors.Is(o.err, syscall.ECONNREFUSED) {
+				defer time.AfterFunc(laggard, cancel).Stop()
+			}
+		}
+		o.s.closeTransport()
+	}
+	if won == nil {
+		return nil, errors.Join(failed...)
+	}
+	return won, nil
+}
+
+// newSession is a session over a route, not yet connected.
+func newSession(m *mountArgs, addr netip.AddrPort, r *route, logf func(string, ...any)) *session {
+	return &session{how: r.how, addr: addr, route: r, opts: m.opts, caller: reconnect.New(r.dialer, reconnect.Config{
+		Timeo:    m.opts.timeo,
+		Retrans:  m.opts.retrans,
+		Soft:     m.opts.soft,
+		NConnect: m.opts.nconnect,
+		Server:   m.src.host,
+		Logf:     logf,
+	})}
+}
+
+// connect connects over the session's route.
+func (s *session) connect(ctx context.Context, m *mountArgs) error {
+	if err := s.caller.Connect(ctx); err != nil {
+		return &unreachableError{s.explainConnect(err)}
+	}
+	return nil
+}
+
+// mount mounts the export over the session's connection.
 func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf func(string, ...any)) error {
 	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
 	defer cancel()
-	caller := reconnect.New(s.route.dialer, reconnect.Config{
-		Timeo:    s.opts.timeo,
-		Retrans:  s.opts.retrans,
-		Soft:     s.opts.soft,
-		NConnect: s.opts.nconnect,
-		Server:   m.src.host,
-		Logf:     logf,
-	})
-	s.caller = caller
-	if err := caller.Connect(ctx); err != nil {
-		return s.explainConnect(err)
-	}
 	config := m.mountd(s.addr.Addr(), machine, logf)
-	config.Caller, config.RSize, config.WSize = caller, s.opts.rsize, s.opts.wsize
+	config.Caller, config.RSize, config.WSize = s.caller, s.opts.rsize, s.opts.wsize
 	c, err := nfs3.Mount(ctx, config)
 	if err != nil {
 		return err
 	}
 	s.client = c
+	if v := s.caller.Stats().Terms.Version; s.opts.rdmaVers == "2" && v == 1 {
+		logf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr)
+	}
 	return nil
 }
 
@@ -181,6 +284,10 @@ func (s *session) explainConnect(err error) error {
 	case explained(err):
 	case errors.Is(err, syscall.ECONNREFUSED) && s.opts.proto == "rdma":
 		hint = "nothing listens there: does the server have NFS over RDMA enabled on that port? try proto=tcp"
+	case errors.Is(err, syscall.EADDRINUSE):
+		// The provider says what to do.
+	case errors.Is(err, context.Canceled):
+		hint = "no answer yet, and another way was refused"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = "nothing listens there: is the NFS server running? is port= right?"
 	case errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH):

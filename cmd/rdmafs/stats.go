@@ -153,6 +153,13 @@ func printReport(to io.Writer, r report) error {
 		fmt.Fprintf(w, "device\t%s, keys: %s\n", r.Device, r.Keys)
 	}
 	fmt.Fprintf(w, "sizes\trsize %d, wsize %d, nconnect %d\n", r.RSize, r.WSize, r.NConnect)
+	if t := c.Terms; t.Version != 0 {
+		fmt.Fprintf(w, "RPC-over-RDMA\tversion %d, inline threshold %d out, %d in\n", t.Version, t.InlineSend, t.InlineRecv)
+		if t.Version == 2 {
+			fmt.Fprintf(w, "properties\treceive size %d here, %d at the server; backward calls %s here, %s at the server\n",
+				t.ReceiveSize, t.PeerReceiveSize, t.Backward, t.PeerBackward)
+		}
+	}
 	fmt.Fprintf(w, "calls\t%d, %d replies, %d resent, %d timed out\n", c.Calls, c.Replies, c.Resends, c.Timeouts)
 	fmt.Fprintf(w, "connections\t%d made, %d attempts failed\n", c.Connects, c.ConnectFails)
 	fmt.Fprintf(w, "bytes\t%d sent, %d received\n", c.BytesSent, c.BytesReceived)

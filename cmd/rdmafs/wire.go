@@ -13,6 +13,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/ibv"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
+	"github.com/rdmafs/rdmafs/verbs/roce"
 )
 
 // This file is the one place that names implementations.
@@ -20,6 +21,7 @@ import (
 // provider is a way to RDMA that -o rdma= can name.
 type provider struct {
 	name string
+	turn int
 	// devices: it works through the kernel's RDMA devices.
 	devices bool
 	// needs is what it needs of this machine, and missing what is not there.
@@ -29,12 +31,17 @@ type provider struct {
 	open func(ctx context.Context, o *options, addr netip.AddrPort) (verbs.Device, error)
 }
 
-// providers in the order in which auto tries them.
+// providers that -o rdma= can name. auto tries them in the order of their turns,
+// those of a turn at once.
 var providers = []provider{
-	{name: "ibv", devices: true, needs: "an RDMA device, and rdma-core", missing: ibv.Available, open: openIBV},
-	{name: "iwarp", needs: "TCP, and nothing else is needed", missing: nothing,
+	{name: "ibv", turn: 0, devices: true, needs: "an RDMA device, and rdma-core", missing: ibv.Available, open: openIBV},
+	{name: "iwarp", turn: 1, needs: "TCP, and nothing else is needed", missing: nothing,
 		open: func(_ context.Context, o *options, _ netip.AddrPort) (verbs.Device, error) {
 			return iwarp.Open(iwarp.Config{CRC: o.crc}), nil
+		}},
+	{name: "roce", turn: 1, needs: "UDP port 4791, and nothing else is needed", missing: nothing,
+		open: func(context.Context, *options, netip.AddrPort) (verbs.Device, error) {
+			return roce.Open(roce.Config{}), nil
 		}},
 }
 
@@ -92,8 +99,8 @@ func (r *route) close() {
 }
 
 // routes are the ways to addr that the options allow, in the order to try them,
-// and why there are no more.
-func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string, logf func(string, ...any)) (found []*route, without []error) {
+// those of a row at once, and why there are no more.
+func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string, logf func(string, ...any)) (found [][]*route, without []error) {
 	if o.srcAddr.IsValid() && o.srcAddr.Is4() != addr.Addr().Is4() {
 		return nil, []error{fmt.Errorf("%s cannot be reached from srcaddr=%s, an address of another kind", addr.Addr(), o.srcAddr)}
 	}
@@ -102,8 +109,9 @@ func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string
 		if err != nil {
 			return nil, []error{err}
 		}
-		return []*route{{how: "tcp", dialer: d, memory: plentyOfMemory}}, nil
+		return [][]*route{{{how: "tcp", dialer: d, memory: plentyOfMemory}}}, nil
 	}
+	turn := -1
 	for _, p := range providers {
 		if o.rdma != "auto" && o.rdma != p.name {
 			continue
@@ -120,7 +128,12 @@ func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string
 				continue
 			}
 		}
-		found = append(found, &route{
+		if p.turn != turn {
+			turn = p.turn
+			found = append(found, nil)
+		}
+		row := &found[len(found)-1]
+		*row = append(*row, &route{
 			how:    "rdma/" + p.name,
 			device: dev,
 			memory: room,
@@ -134,6 +147,10 @@ func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string
 				NoDDP:       o.noDDP,
 				Credits:     room.credits,
 				LongBytes:   room.long,
+				TryVersion2: o.rdmaVers != "1",
+				CCP:         o.ccp,
+				ReadReplies: o.readRead,
+				Padding:     rpcrdma.Padding{Align: o.padAlign, Threshold: o.padThreshold},
 				Logf:        logf,
 			}),
 		})

@@ -55,7 +55,7 @@ func TestIOSize(t *testing.T) {
 // Lookups of mountd's port that work.
 func TestMountdPort(t *testing.T) {
 	getPort := &wire.GetPortArgs{}
-	getAddr := &wire.GetAddrArgs{}
+	getAddr := &wire.Rpcb{}
 	askedPort := func(t *testing.T) {
 		if *getPort != (wire.GetPortArgs{Program: wire.MountProgram, Version: 3, Proto: wire.ProtoTCP}) {
 			t.Errorf("asked for %+v", getPort)
@@ -63,7 +63,7 @@ func TestMountdPort(t *testing.T) {
 	}
 	asked := func(netid string) func(t *testing.T) {
 		return func(t *testing.T) {
-			if *getAddr != (wire.GetAddrArgs{Program: wire.MountProgram, Version: 3, NetID: netid}) {
+			if *getAddr != (wire.Rpcb{Program: wire.MountProgram, Version: 3, NetID: netid}) {
 				t.Errorf("asked for %+v", getAddr)
 			}
 		}

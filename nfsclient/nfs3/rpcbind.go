@@ -82,7 +82,7 @@ func getPort(ctx context.Context, c transport.Caller) (uint16, error) {
 }
 
 func getAddr(ctx context.Context, c transport.Caller, vers uint32, at netip.Addr) (uint16, error) {
-	args := wire.GetAddrArgs{Program: wire.MountProgram, Version: wire.MountVersion, NetID: "tcp"}
+	args := wire.Rpcb{Program: wire.MountProgram, Version: wire.MountVersion, NetID: "tcp"}
 	if at.Unmap().Is6() {
 		args.NetID = "tcp6"
 	}
@@ -107,4 +107,46 @@ func universalPort(addr string) (uint16, error) {
 		}
 	}
 	return 0, fmt.Errorf("%w: universal address %q", transport.ErrProtocol, addr)
+}
+
+// UniversalAddr is the universal address of a port (RFC 5665 section 5.2.3.3 and
+// 5.2.3.4).
+func UniversalAddr(at netip.AddrPort) string {
+	return fmt.Sprintf("%s.%d.%d", at.Addr().Unmap().WithZone(""), at.Port()>>8, at.Port()&0xff)
+}
+
+// RDMANetID is the network id of NFS over RDMA by an address of that family (RFC
+// 5666 section 12).
+func RDMANetID(a netip.Addr) string {
+	if a.Unmap().Is4() {
+		return "rdma"
+	}
+	return "rdma6"
+}
+
+// RDMAPort asks rpcbind on a server for the port of NFSv3 over RDMA; it is 0 when
+// rpcbind knows none. GETADDR is of no use, because it answers for the transport
+// on which it is called (RFC 1833 section 2.2.1): the list of everything is.
+func RDMAPort(ctx context.Context, server netip.Addr, dial func(context.Context, netip.AddrPort) (transport.Caller, error)) (port uint16, err error) {
+	c, err := dial(ctx, netip.AddrPortFrom(server, wire.RpcbindPort))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	var res wire.RpcbList
+	for _, vers := range []uint32{wire.RpcbindV4, wire.RpcbindV3} {
+		err = call(ctx, c, wire.RpcbindProgram, vers, wire.RpcbindDump, transport.Cred{}, &wire.Void{}, &res, wire.RpcbindDumpReplyMax)
+		if err == nil || !hasNoVersion(err) {
+			break
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range res.List {
+		if e.Program == wire.NFSProgram && e.Version == wire.NFSVersion && e.NetID == RDMANetID(server) {
+			return universalPort(e.Addr)
+		}
+	}
+	return 0, nil
 }

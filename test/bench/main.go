@@ -1,5 +1,5 @@
 // Command bench measures mounts side by side, in one run: rdmafs over iWARP,
-// rdmafs over TCP, and go-fuse's loopback example, all over the same directory.
+// over RoCE and over TCP, and go-fuse's loopback example, all over the same directory.
 //
 // It prints medians over the rounds and ratios. Absolute figures mean little on
 // a shared machine; the mounts take turns in each round so that what disturbs
@@ -24,7 +24,7 @@ func main() {
 	log.SetPrefix("bench: ")
 	bin := flag.String("bin", "bin", "directory of rdmafs, rdmafs-nfsd and loopback")
 	rounds := flag.Int("rounds", 3, "rounds, each of which runs every mount once")
-	only := flag.String("systems", "iwarp,tcp,loopback", "mounts to measure; the last one is the baseline")
+	only := flag.String("systems", "iwarp,roce,tcp,loopback", "mounts to measure; the last one is the baseline")
 	flag.Parse()
 	if err := run(*bin, *rounds, strings.Split(*only, ",")); err != nil {
 		log.Fatal(err)
@@ -46,7 +46,7 @@ func run(bin string, rounds int, only []string) (err error) {
 		return err
 	}
 	defer stop()
-	size := compare.Size{FileMiB: 256, SmallFiles: 2000, ListFiles: 10000, Random: 3 * time.Second}
+	size := compare.Size{FileMiB: 256, SmallFiles: 2000, ListFiles: 10000, Random: 3 * time.Second, CPU: true}
 	results, err := compare.Run(systems, rounds, size, log.Printf)
 	if err != nil {
 		return err
@@ -66,9 +66,6 @@ func report(systems []*compare.System, results *compare.Results, rounds int) err
 	for _, s := range systems[:len(systems)-1] {
 		fmt.Fprintf(w, "\t%s / %s", s.Name, base)
 	}
-	if len(systems) > 2 {
-		fmt.Fprintf(w, "\t%s / %s", systems[0].Name, systems[1].Name)
-	}
 	fmt.Fprintln(w)
 	for _, m := range results.Metrics {
 		fmt.Fprintf(w, "%s\t%s", m.Name, m.Unit)
@@ -76,10 +73,11 @@ func report(systems []*compare.System, results *compare.Results, rounds int) err
 			fmt.Fprintf(w, "\t%.0f", results.Median(m.Name, s.Name))
 		}
 		for _, s := range systems[:len(systems)-1] {
+			if results.Median(m.Name, base) == 0 {
+				fmt.Fprint(w, "\t–") // too little to be measured
+				continue
+			}
 			fmt.Fprintf(w, "\t%.2f", results.Ratio(m.Name, s.Name, base))
-		}
-		if len(systems) > 2 {
-			fmt.Fprintf(w, "\t%.2f", results.Ratio(m.Name, systems[0].Name, systems[1].Name))
 		}
 		fmt.Fprintln(w)
 	}

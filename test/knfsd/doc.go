@@ -74,7 +74,7 @@
 //
 // # Files and folders
 //
-//   - config, guest: the interface. boot, machine, qmp: qemu. netns: the Tap
+//   - config, guest: the interface. boot, machine, qmp: qemu. tap: the Tap
 //     network. control: commands. program, gotest: the module's programs and
 //     tests in the guest. image: the cache. testing: StartTest.
 //   - guest/: build, setup, siw; rootfs/ is copied into the guest; agent runs

@@ -163,7 +163,7 @@ func TestDoctorTells(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
-	if st := FindStep(t, report, "RPC-over-RDMA"); st.Status != doctor.OK || st.Detail != "version 1" {
+	if st := FindStep(t, report, "RPC-over-RDMA"); st.Status != doctor.OK || st.Detail != "versions 1 to 2" {
 		t.Errorf("%+v", st)
 	}
 	times, _ := FindStep(t, report, "NULL call").Facts.(map[string]any)

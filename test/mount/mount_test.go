@@ -25,7 +25,7 @@ func owner(st os.FileInfo) uint32 {
 func TestTreeCopy(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
-			s := startServer(t, serverOptions{})
+			s := startServer(t, w.server)
 			m := s.mount(t, w.proto, w.words)
 			from := SourceTree(t)
 			CopyTree(t, from, filepath.Join(m.Dir, "tree"), nil)
@@ -167,10 +167,10 @@ func TestForeground(t *testing.T) {
 // the demo read.
 func TestStatsText(t *testing.T) {
 	s := startServer(t, serverOptions{})
-	m := s.mount(t, "rdma", "")
+	m := s.mount(t, "rdma", "rdmavers=2")
 	Exercise(t, m.Dir)
 	r := Command(t, nil, "stats", m.Dir)
-	for _, want := range []string{s.source(), m.Dir, "rdma/iwarp", "with a read chunk", "Position-Zero", "by write chunk", "reply chunk", "credits"} {
+	for _, want := range []string{s.source(), m.Dir, "rdma/iwarp", "version 2, inline threshold 4096", "receive size 4096", "with a read chunk", "Position-Zero", "by write chunk", "reply chunk", "credits"} {
 		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
 			t.Errorf("stats (exit code %d) does not say %q:\n%s%s", r.Code, want, r.Stdout, r.Stderr)
 		}

@@ -36,6 +36,10 @@ type Lists struct {
 
 	// store backs the chunks of a parsed header, to be used again.
 	store []Segment
+	// excess is set when parsing ended at a bound: the error of version 2 that
+	// says so, and the bound.
+	excess    ErrCode
+	excessMax uint32
 }
 
 // Bounds of what is taken from a peer. They are above what any known peer
@@ -46,6 +50,9 @@ const (
 	MaxWriteChunks   = 16
 	MaxChunkSegments = 256
 )
+
+// over notes that parsing ends at a bound.
+func (l *Lists) over(code ErrCode, bound int) { l.excess, l.excessMax = code, uint32(bound) }
 
 // Keys appends the distinct handles in l to dst.
 func (l *Lists) Keys(dst []uint32) []uint32 {

@@ -2,6 +2,7 @@ package rpcrdma
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -22,7 +23,9 @@ const (
 	defaultStallLimit = 5 * time.Second
 
 	// DefaultCredits is how many calls under way are asked for.
-	DefaultCredits = 128
+	DefaultCredits         = 128
+	defaultCallbackCredits = 16
+	maxCallbackCredits     = 256
 
 	// maxLongHead bounds what a long message has besides payloads.
 	maxLongHead = 64 * 1024
@@ -54,6 +57,22 @@ type DialerConfig struct {
 	Credits int
 	// NoDDP forbids direct placement, as RPCSEC_GSS integrity must.
 	NoDDP bool
+	// Padding says when calls are sent as RDMA_MSGP, until a server refuses one.
+	Padding Padding
+	// TryVersion2 has links begin in version 2 of the protocol (the draft), and
+	// go on in version 1 if the server does not have it.
+	TryVersion2 bool
+	// ReadReplies takes replies by read chunks and offers no other ones, for
+	// servers of RFC 5666 that work so.
+	ReadReplies bool
+	// CCP has the Connection Configuration Protocol make the first call on each
+	// connection (RFC 5666 section 6).
+	CCP bool
+	// Callbacks, when not nil, serves the calls that the server makes on our
+	// connections (RFC 8167), as many at a time as CallbackCredits (16) on each.
+	// It is borrowed until every link is closed.
+	Callbacks       transport.Handler
+	CallbackCredits int
 	// MaxPayload bounds the payload bytes of one call each way (1 MiB).
 	MaxPayload int
 	// LongBytes bounds the memory for reply chunks and for calls that must be
@@ -74,10 +93,12 @@ func inlineSize(n int) int {
 	return min(max(n, MinInline), maxConfigInline) / 1024 * 1024
 }
 
-// LinkBytes is the memory that a link registers with so many credits and
-// inline buffers of the size configured.
+// LinkBytes is the most memory that a link registers with so many credits and
+// inline buffers of the size configured, in either version and without
+// callbacks.
 func LinkBytes(credits, inline int) int {
-	return linkBytes(credits, inlineSize(inline), inlineSize(inline))
+	n := inlineSize(inline)
+	return linkBytes(credits, n, max(n, DefaultInline2)) + maxCtl
 }
 
 // linkBytes has a receive buffer for each posted receive and one more for each
@@ -91,7 +112,18 @@ func (c *DialerConfig) setDefaults() {
 	if c.Credits <= 0 {
 		c.Credits = DefaultCredits
 	}
-	c.Credits = max(1, min(c.Credits, maxCredits, c.Device.Caps().MaxQueue-extraReceives))
+	switch {
+	case c.Callbacks == nil:
+		c.CallbackCredits = 0
+	case c.CallbackCredits <= 0:
+		c.CallbackCredits = defaultCallbackCredits
+	}
+	c.CallbackCredits = min(c.CallbackCredits, maxCallbackCredits)
+	c.Credits = max(1, min(c.Credits, maxCredits, c.Device.Caps().MaxQueue-extraReceives-c.CallbackCredits))
+	if c.Padding.Align > 0 {
+		c.Padding.Align = min(c.Padding.Align, MaxPadAlign)
+		c.Padding.Threshold = max(c.Padding.Threshold, MinPadThreshold)
+	}
 	if c.MaxPayload <= 0 {
 		c.MaxPayload = defaultMaxPayload
 	}
@@ -106,11 +138,41 @@ func (c *DialerConfig) setDefaults() {
 	}
 }
 
+// receiveSize is the size of the receive buffers. In version 2 it is not less
+// than the default (the draft, section 3.3).
+func (c *DialerConfig) receiveSize() int {
+	if c.TryVersion2 {
+		return max(c.InlineRecv, DefaultInline2)
+	}
+	return c.InlineRecv
+}
+
+// receives is how many receives a link has posted.
+func (c *DialerConfig) receives() int { return c.Credits + extraReceives + c.CallbackCredits }
+
+// backLong is the room for a long call of the server's, and for its reply:
+// version 2 has them.
+func (c *DialerConfig) backLong() int {
+	if c.TryVersion2 {
+		return maxBackLong
+	}
+	return 0
+}
+
+// backBytes is what each call of the server's under way has.
+func (c *DialerConfig) backBytes() int { return 2*c.InlineSend + 3*c.backLong() }
+
 // dialer is the requester: it makes links to one server, and holds what
 // outlives them.
 type dialer struct {
 	cfg   DialerConfig
 	stats counters
+	// noVersion2 is set once the server has turned out not to speak version 2.
+	noVersion2 atomic.Bool
+	// terms are those of the link whose terms changed last.
+	terms atomic.Pointer[transport.Terms]
+	// noPadding is set once the server has refused a padded call.
+	noPadding atomic.Bool
 
 	mu sync.Mutex
 	// regions are the arenas given to Register.
@@ -159,7 +221,13 @@ func (d *dialer) Limits() transport.Limits {
 	return transport.Limits{MaxSend: d.cfg.MaxPayload, MaxRecv: d.cfg.MaxPayload, Concurrent: d.cfg.Credits}
 }
 
-func (d *dialer) Stats() transport.Stats { return d.stats.snapshot() }
+func (d *dialer) Stats() transport.Stats {
+	s := d.stats.snapshot()
+	if t := d.terms.Load(); t != nil {
+		s.Terms = *t
+	}
+	return s
+}
 
 func (d *dialer) Dial(ctx context.Context) (transport.Link, error) {
 	long, err := d.longBuffers()
@@ -170,6 +238,12 @@ func (d *dialer) Dial(ctx context.Context) (transport.Link, error) {
 	if err != nil {
 		d.stats.connectFails.Add(1)
 		return nil, err
+	}
+	if d.cfg.CCP {
+		if err := l.configure(ctx); err != nil {
+			d.stats.connectFails.Add(1)
+			return nil, errors.Join(fmt.Errorf("configuring the connection: %w", err), l.Close())
+		}
 	}
 	d.stats.connects.Add(1)
 	return l, nil
@@ -229,9 +303,10 @@ type counters struct {
 	badXIDs, badReplies                     atomic.Uint64
 	sent, received                          atomic.Uint64
 	inlineCalls, readChunks, positionZero   atomic.Uint64
+	paddedCalls, readReplies                atomic.Uint64
 	writeChunks, replyChunks, longReplies   atomic.Uint64
 	remoteInvalidations, localInvalidations atomic.Uint64
-	creditWaits                             atomic.Uint64
+	creditWaits, resends, callbacks         atomic.Uint64
 	// credits is the sum of the grants of living links.
 	credits atomic.Int64
 }
@@ -240,11 +315,14 @@ func (c *counters) snapshot() transport.Stats {
 	return transport.Stats{
 		Calls: c.calls.Load(), Replies: c.replies.Load(),
 		Connects: c.connects.Load(), ConnectFails: c.connectFails.Load(),
+		Resends: c.resends.Load(),
 		BadXIDs: c.badXIDs.Load(), BadReplies: c.badReplies.Load(),
 		BytesSent: c.sent.Load(), BytesReceived: c.received.Load(),
 		InlineCalls: c.inlineCalls.Load(), ReadChunks: c.readChunks.Load(), PositionZero: c.positionZero.Load(),
+		PaddedCalls: c.paddedCalls.Load(), ReadReplies: c.readReplies.Load(),
 		WriteChunks: c.writeChunks.Load(), ReplyChunks: c.replyChunks.Load(), LongReplies: c.longReplies.Load(),
 		RemoteInvalidations: c.remoteInvalidations.Load(), LocalInvalidations: c.localInvalidations.Load(),
 		Credits: uint64(max(c.credits.Load(), 0)), CreditWaits: c.creditWaits.Load(),
+		Callbacks: c.callbacks.Load(),
 	}
 }

@@ -1,8 +1,9 @@
-// Package rpcrdma carries RPC over RDMA (RFC 8166, with the private data of
-// RFC 8797): the requester, which is a transport.Dialer over any verbs.Device,
-// and the responder, which serves a transport.Handler.
+// Package rpcrdma carries RPC over RDMA, in version 1 (RFC 8166, with the private
+// data of RFC 8797) and version 2 (draft-cel-nfsv4-rpcrdma-version-two-05, "the
+// draft"): the requester, which is a transport.Dialer over any verbs.Device, and
+// the responder, which serves a transport.Handler.
 //
-// It owns the transport headers (chunk.go, v1.go, private.go), the choice
+// It owns the transport headers (header.go, lists.go, v1.go, v2*.go, private.go), the choice
 // between inline and chunk (plan.go), keys and their invalidation, credits,
 // and the reaping of completions. It refuses to know what programs mean, and
 // to trust a peer: chunk lists, lengths and grants are bounded before use.
@@ -66,6 +67,23 @@
 //   - Send with Invalidate is used when the client's private data allows it and
 //     its call named exactly one key.
 //
+// # Version 2
+//
+// Requester and responder see a Header that both versions decode to; what differs
+// is in few places. A link chooses its version with its first call (version.go);
+// the responder answers each message in the version that it has. props holds, for
+// both, what of properties is in force, and makes the messages about them
+// (props.go, props_exchange.go). A call that is refused for what can be mended is
+// sent again, under its XID, slot and credit (yield.go).
+//
+//   - No receive is posted that is smaller than what the peer may count on.
+//   - What a message about properties says is in force before the next message
+//     is looked at; what it makes due is kept in a queue that is bounded, and
+//     sent by runControl, or by the next of the server's workers.
+//   - Each refusal that a call yields to forbids something that it had, so that
+//     it is sent a bounded number of times.
+//   - Memory opened for a long backward call is fenced before it is given back.
+//
 // # Goroutines and locks
 //
 // Of a Server: one runWatch for each Serve, and for each client one runConn,
@@ -74,11 +92,11 @@
 // Server.mu, serverConn.mu and serverPool.mu are leaves, except that receives
 // are posted with serverConn.mu held.
 //
-// Of a requester: one runReaper for each link, started by Dial, joined by
-// Link.Close. A slot's stall timer only ever ends the link.
+// Of a requester: one runReaper and one runControl, which sends what version 2
+// has besides calls, for each link, started by Dial, joined by Link.Close. A slot's stall timer only ever ends the link.
 //
 // Its locks: link.mu, credits.mu and longPool.mu are leaves, except that the reaper
 // updates grants with link.mu held: link.mu before credits.mu. dialer.mu is
 // held while arenas are registered with the device. No lock is held while
-// posting or waiting.
+// posting or waiting. props.mu is a leaf, taken with any of the others held.
 package rpcrdma

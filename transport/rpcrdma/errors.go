@@ -9,11 +9,16 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
-// ReplyError is an RDMA_ERROR sent in answer to a call (RFC 8166 section 4.5):
-// the responder could not make sense of the call's transport header or chunks.
-// It is permanent. It wraps transport.ErrProtocol.
+// ReplyError is an RDMA_ERROR sent in answer to a call (RFC 8166 section 4.5;
+// the draft, section 7.2.4): the responder could not make sense of the call's
+// transport header or chunks, or, in version 2, could not use them. It is
+// permanent; what can be mended by sending the call otherwise has been tried. It
+// wraps transport.ErrProtocol.
 type ReplyError struct {
-	Code ErrCode
+	// Version is that of the call, of which Code is an error.
+	Version uint32
+	Code    ErrCode
+	Fault   Fault
 	// Low and High are the versions that the responder has, with ErrVers.
 	Low, High uint32
 }
@@ -22,7 +27,32 @@ func (e *ReplyError) Error() string {
 	if e.Code == ErrVers {
 		return fmt.Sprintf("server speaks versions %d to %d of RPC-over-RDMA only", e.Low, e.High)
 	}
+	if e.Version == Version2 {
+		return "server refused the call: " + e.refusal2()
+	}
 	return "server could not use the chunks of the call"
+}
+
+func (e *ReplyError) refusal2() string {
+	switch e.Code {
+	case ErrBadXDR:
+		return "it could not parse the transport header (BAD_XDR)"
+	case ErrInvalProc:
+		return "it does not know the message type (INVAL_PROC)"
+	case ErrReadChunks:
+		return fmt.Sprintf("it takes %d read chunks (READ_CHUNKS)", e.Fault.Max)
+	case ErrWriteChunks:
+		return fmt.Sprintf("it takes %d write chunks (WRITE_CHUNKS)", e.Fault.Max)
+	case ErrSegments:
+		return fmt.Sprintf("it takes chunks of %d segments (SEGMENTS)", e.Fault.Max)
+	case ErrWriteResource:
+		return fmt.Sprintf("write chunk %d needs %d bytes (WRITE_RESOURCE)", e.Fault.Index, e.Fault.Needed)
+	case ErrReplyResource:
+		return fmt.Sprintf("its reply needs %d bytes (REPLY_RESOURCE)", e.Fault.Needed)
+	case ErrInvalOption:
+		return "it does not know the option (INVAL_OPTION)"
+	}
+	return "it has a problem of its own (SYSTEM)"
 }
 
 func (e *ReplyError) Unwrap() error { return transport.ErrProtocol }

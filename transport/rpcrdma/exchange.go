@@ -38,29 +38,67 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 	return l.exchange(ctx, s, xid, c)
 }
 
+// exchange sends the call, and sends it again, otherwise, when the responder has
+// refused it in a way that can be helped.
 func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
-	if err := l.send(ctx, s, xid, c); err != nil {
-		l.quiesce(ctx, s, true)
+	s.demands = Demands{}
+	for fate := transport.NotSent; ; fate = transport.Unknown {
+		if err := l.send(ctx, s, xid, c); err != nil {
+			l.quiesce(ctx, s, true)
+			l.releaseLong(s)
+			l.finish(s)
+			return l.failure(fate, err)
+		}
+		replied := l.await(ctx, s)
+		l.quiesce(ctx, s, replied)
+		if !replied && s.exposed {
+			// Nothing but the connection's end makes its keys invalid.
+			l.fail(errExposed)
+			<-l.quiet
+		}
+		if !replied {
+			l.releaseLong(s)
+			l.detach(s)
+			return l.failure(transport.Unknown, ended(ctx))
+		}
+		err := l.result(ctx, s, xid, c)
+		again := err != nil && (l.paddingRefused(s, err) || l.yields(s, err))
 		l.releaseLong(s)
-		l.finish(s)
-		return l.failure(transport.NotSent, err)
+		if !again {
+			l.finish(s)
+			return err
+		}
+		l.renew(s)
 	}
-	replied := l.await(ctx, s)
-	l.quiesce(ctx, s, replied)
-	if !replied && s.exposed {
-		// Nothing but the connection's end makes its keys invalid.
-		l.fail(errExposed)
-		<-l.quiet
+}
+
+// result fetches what of the reply in s is to be fetched, and decodes it.
+func (l *link) result(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+	var err error
+	if l.byReadChunks(s) {
+		err = l.pull(ctx, s)
+		l.sendDone(s)
 	}
-	if !replied {
-		l.releaseLong(s)
-		l.detach(s)
-		return l.failure(transport.Unknown, ended(ctx))
+	switch bad := (*badReplyError)(nil); {
+	case err == nil:
+		return l.decode(s, xid, c)
+	case errors.As(err, &bad):
+		l.mu.Lock()
+		l.badMessage()
+		l.mu.Unlock()
+		return &transport.Error{Fate: transport.Answered, Err: err}
 	}
-	err := l.decode(s, xid, c)
-	l.releaseLong(s)
-	l.finish(s)
-	return err
+	return l.failure(transport.Unknown, err)
+}
+
+// renew makes the slot of an answered call ready for sending it again.
+func (l *link) renew(s *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.state, s.fault = slotWaiting, nil
+	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
+	s.terms = l.termsNow()
+	s.terms.Demands = s.terms.with(s.demands)
 }
 
 // send encodes and posts the call. After an error nothing has been sent, but
@@ -75,8 +113,9 @@ func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call)
 	l.mu.Lock()
 	s.keys = append(s.keys[:0], s.binds...)
 	s.sending = last.Signaled
+	l.sending(s)
 	l.mu.Unlock()
-	posted, err := l.post(ctx, s, ctx.Done())
+	posted, err := l.post(ctx, &s.sender, ctx.Done())
 	if err != nil && posted < len(s.wrs) {
 		l.unbound(s, posted)
 		l.noteLoss(err)
@@ -101,7 +140,7 @@ func (l *link) noteLoss(err error) {
 // post posts s.wrs. While the send queue is full it waits until the reaper has
 // got something, or until stop, which is ctx's or nil. A peer that takes nothing
 // off the wire for too long costs the link.
-func (l *link) post(ctx context.Context, s *slot, stop <-chan struct{}) (posted int, err error) {
+func (l *link) post(ctx context.Context, s *sender, stop <-chan struct{}) (posted int, err error) {
 	l.arm(ctx, s)
 	defer s.stall.Stop()
 	posted, err = l.conn.PostSend(s.wrs)
@@ -145,7 +184,7 @@ func (l *link) tellRoom() {
 }
 
 // arm starts s.stall. When ctx has a deadline, the patience beyond it is short.
-func (l *link) arm(ctx context.Context, s *slot) {
+func (l *link) arm(ctx context.Context, s *sender) {
 	d := l.d.cfg.StallLimit
 	if t, ok := ctx.Deadline(); ok {
 		d = min(d, max(time.Until(t), 0)+time.Second)
@@ -219,7 +258,7 @@ func (l *link) quiesce(ctx context.Context, s *slot, over bool) {
 	l.mu.Unlock()
 	if n > 0 {
 		l.d.stats.localInvalidations.Add(uint64(n))
-		if _, err := l.post(ctx, s, nil); err != nil {
+		if _, err := l.post(ctx, &s.sender, nil); err != nil {
 			// RFC 8166 section 4.5.4: memory is not given back while exposed.
 			l.fail(err)
 		}
@@ -248,7 +287,7 @@ func (l *link) freeWindows(ctx context.Context, s *slot) {
 	})
 	l.mu.Unlock()
 	l.d.stats.localInvalidations.Add(uint64(len(s.binds)))
-	l.arm(ctx, s)
+	l.arm(ctx, &s.sender)
 	defer s.stall.Stop()
 	for _, k := range s.binds {
 		k.window.Free()
@@ -258,11 +297,11 @@ func (l *link) freeWindows(ctx context.Context, s *slot) {
 // settle waits for the completions that s has asked for, or for the end of the
 // link, after which they do not matter.
 func (l *link) settle(ctx context.Context, s *slot) {
-	l.arm(ctx, s)
+	l.arm(ctx, &s.sender)
 	defer s.stall.Stop()
 	for {
 		l.mu.Lock()
-		pending := s.invalidating || s.sending
+		pending := s.invalidating || s.sending || s.reading > 0
 		l.mu.Unlock()
 		if !pending {
 			return
@@ -296,15 +335,16 @@ func (l *link) finish(s *slot) {
 // it comes, unless it has come by now.
 func (l *link) detach(s *slot) {
 	l.mu.Lock()
-	late := s.state == slotLate
-	if late {
-		l.putSlot(s)
-	} else {
+	late, owing := s.state == slotLate, s.owing
+	if !late {
 		s.state = slotDetached
 	}
 	l.mu.Unlock()
+	if late && owing {
+		l.sendDone(s)
+	}
 	if late {
-		l.credits.release()
+		l.finish(s)
 	}
 }
 
@@ -316,6 +356,9 @@ func (l *link) count(s *slot) {
 	switch s.plan.Call {
 	case CallInline:
 		c.inlineCalls.Add(1)
+		if s.plan.Padded {
+			c.paddedCalls.Add(1)
+		}
 	case CallReadChunk:
 		c.readChunks.Add(1)
 	case CallPositionZero:

@@ -17,11 +17,14 @@ type link struct {
 	conn    verbs.Conn
 	credits *credits
 	long    *longPool
-	terms   Terms
+	props   *props
 	maxSGE  int
 	// regionKeys is Caps.RegionKeys; names then tells keys and addresses.
 	regionKeys bool
 	names      verbs.Window
+	// readsIn is how many RDMA Reads are served here, reads how many the peer
+	// serves.
+	readsIn, reads int
 
 	// arena holds the slots' buffers and the receive buffers.
 	arena  *mem.Arena
@@ -34,7 +37,14 @@ type link struct {
 	done, quiet chan struct{}
 	// users are the exchanges under way.
 	users sync.WaitGroup
-	close sync.Once
+	// undone has room for every slot.
+	undone chan *slot
+	// back serve what the reaper puts into calledBack, which has room for as
+	// many calls as there are credits for; stopBack ends their context.
+	back       []backCall
+	calledBack chan arrival
+	stopBack   context.CancelFunc
+	close      sync.Once
 
 	// What only the reaper uses.
 	scratch  Header
@@ -42,8 +52,19 @@ type link struct {
 	wakeups  []*slot
 	released int // credits to be released after the receives are posted
 
+	// ctl tells runControl that messages are due, ctlSent that the one in
+	// ctlBuf has gone out. control is closed when runControl has ended.
+	ctl, ctlSent, control chan struct{}
+	ctlBuf                mem.Seg
+
 	mu      sync.Mutex
 	err     error
+	version versionState
+	// terms are those of version 1 until settled, and then of the version
+	// settled on, but for what properties change.
+	terms Terms
+	// broken is a breach of the protocol that ends the link.
+	broken  error
 	slots   map[uint32]*slot
 	free    []*slot
 	windows []verbs.Window
@@ -67,15 +88,22 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	caps := d.cfg.Device.Caps()
 	l := &link{
 		d: d, long: long, credits: newCredits(d.cfg.Credits), maxSGE: caps.MaxSGE,
-		regionKeys: caps.RegionKeys, done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
+		done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
+		ctl: make(chan struct{}, 1), ctlSent: make(chan struct{}, 1), control: make(chan struct{}),
+		undone: make(chan *slot, d.cfg.Credits), calledBack: make(chan arrival, d.cfg.CallbackCredits),
 	}
+	backCtx, stopBack := context.WithCancel(context.Background())
+	l.stopBack = stopBack
 	if err := l.layOutArena(); err != nil {
+		stopBack()
 		return nil, err
 	}
+	l.readsIn = max(1, min(readsIn, caps.MaxReadDepth))
 	opts := verbs.ConnOptions{
 		SendQueue: min(caps.MaxQueue, 8*d.cfg.Credits+8*maxPlanSegments),
-		RecvQueue: d.cfg.Credits + extraReceives,
-		ReadsIn:   max(1, min(readsIn, caps.MaxReadDepth)),
+		RecvQueue: d.cfg.receives(),
+		ReadsIn:   l.readsIn,
+		ReadsOut:  d.readsOut(),
 		LocalAddr: d.cfg.LocalAddr,
 		Prepare:   l.postFirst,
 	}
@@ -85,24 +113,41 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	}
 	conn, err := d.cfg.Device.Dial(ctx, d.cfg.Addr, opts)
 	if err != nil {
+		stopBack()
 		return nil, errors.Join(err, l.freeArena())
 	}
-	if l.regionKeys {
+	// Of the device that the connection runs on, which may be another by now.
+	if l.regionKeys = d.cfg.Device.Caps().RegionKeys; l.regionKeys {
 		if l.names, err = conn.NewWindow(); err != nil {
+			stopBack()
 			return nil, errors.Join(err, conn.Close(), l.freeArena())
 		}
 	}
 	l.conn = conn
 	l.terms = terms(&d.cfg, conn.PrivateData())
+	if d.tries2() {
+		l.version = versionTry
+	}
+	d.noteTerms(l)
+	l.reads = min(d.readsOut(), conn.ReadsOut())
 	d.stats.credits.Add(1)
+	go l.runControl()
 	go l.runReaper()
+	if d.cfg.ReadReplies {
+		l.users.Add(1)
+		go l.runDone()
+	}
+	for i := range l.back {
+		l.users.Add(1)
+		go l.back[i].runBack(backCtx)
+	}
 	return l, nil
 }
 
-// terms are the inline thresholds that follow from both sides' sizes (RFC 8797
-// section 4): 1024 when the peer told none.
+// terms are the inline thresholds of version 1, which follow from both sides'
+// sizes (RFC 8797 section 4): 1024 when the peer told none.
 func terms(cfg *DialerConfig, private []byte) Terms {
-	t := Terms{SendInline: DefaultInline, RecvInline: DefaultInline, NoDDP: cfg.NoDDP}
+	t := Terms{Version: Version1, SendInline: DefaultInline, RecvInline: DefaultInline, NoDDP: cfg.NoDDP, ReadReplies: cfg.ReadReplies}
 	if peer, ok := ParsePrivateData(private); ok {
 		t.SendInline = min(cfg.InlineSend, peer.RecvSize)
 		t.RecvInline = min(cfg.InlineRecv, peer.SendSize)
@@ -114,8 +159,9 @@ func terms(cfg *DialerConfig, private []byte) Terms {
 // whose former one is posted in its place.
 func (l *link) layOutArena() error {
 	cfg := &l.d.cfg
-	receives := cfg.Credits + extraReceives
-	a, err := mem.NewArena(linkBytes(cfg.Credits, cfg.InlineSend, cfg.InlineRecv))
+	receives := cfg.receives()
+	size := cfg.receiveSize()
+	a, err := mem.NewArena(linkBytes(cfg.Credits, cfg.InlineSend, size) + cfg.CallbackCredits*(size+cfg.backBytes()) + maxCtl)
 	if err != nil {
 		return err
 	}
@@ -131,8 +177,10 @@ func (l *link) layOutArena() error {
 	}
 	l.bufs = make([]mem.Seg, receives+cfg.Credits)
 	for i := range l.bufs {
-		l.bufs[i] = next(cfg.InlineRecv)
+		l.bufs[i] = next(size)
 	}
+	l.ctlBuf = next(maxCtl)
+	l.props = newProps(len(l.bufs), size, cfg.InlineSend, backwardSupport(cfg.Callbacks != nil))
 	l.all = make([]slot, cfg.Credits)
 	for i := range l.all {
 		s := &l.all[i]
@@ -142,18 +190,38 @@ func (l *link) layOutArena() error {
 		}
 		l.free = append(l.free, s)
 	}
+	l.back = make([]backCall, cfg.CallbackCredits)
+	for i := range l.back {
+		l.back[i] = backCall{
+			l: l, id: uint64(cfg.Credits+i) << 1, buf: next(cfg.InlineSend), lent: next(cfg.backLong() + cfg.InlineSend), longCall: next(cfg.backLong()), longReply: next(cfg.backLong()),
+			sent: make(chan struct{}, 1),
+		}
+	}
 	return nil
+}
+
+// readsOut is how many RDMA Reads a link will have outstanding.
+func (d *dialer) readsOut() int {
+	if !d.cfg.ReadReplies && d.cfg.backLong() == 0 {
+		return 0
+	}
+	return min(readsOut, d.cfg.Device.Caps().MaxReadDepth)
 }
 
 func (l *link) freeArena() error { return errors.Join(l.region.Close(), l.arena.Close()) }
 
 func (l *link) postFirst(qp verbs.QP) error {
-	wrs := make([]verbs.RecvWR, l.d.cfg.Credits+extraReceives)
+	wrs := make([]verbs.RecvWR, l.d.cfg.receives())
 	for i := range wrs {
-		wrs[i] = verbs.RecvWR{ID: uint64(i), Buf: l.bufs[i]}
+		wrs[i] = l.receive(i)
 	}
 	_, err := qp.PostRecv(wrs)
 	return err
+}
+
+// receive makes receive buffer i ready to be posted.
+func (l *link) receive(i int) verbs.RecvWR {
+	return verbs.RecvWR{ID: uint64(i), Buf: l.bufs[i].Slice(0, l.props.post(i))}
 }
 
 func (l *link) Done() <-chan struct{} { return l.done }
@@ -177,6 +245,7 @@ func (l *link) fail(err error) {
 		if err := l.conn.Close(); err != nil {
 			l.d.cfg.Logf("closing the connection to %s: %v", l.d.cfg.Addr, err)
 		}
+		l.stopBack()
 	}
 }
 
@@ -184,11 +253,17 @@ func (l *link) fail(err error) {
 func (l *link) Close() error {
 	l.fail(transport.ErrClosed)
 	<-l.quiet
+	<-l.control
 	l.users.Wait()
 	var err error
 	l.close.Do(func() {
 		for i := range l.all {
 			if t := l.all[i].stall; t != nil {
+				t.Stop()
+			}
+		}
+		for i := range l.back {
+			if t := l.back[i].stall; t != nil {
 				t.Stop()
 			}
 		}
@@ -220,7 +295,8 @@ func (l *link) takeSlot(xid uint32) *slot {
 	s := l.free[n-1]
 	l.free = l.free[:n-1]
 	s.state, s.xid, s.fault = slotWaiting, xid, nil
-	s.sending, s.invalidating = false, false
+	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
+	s.terms = l.termsNow()
 	l.slots[xid] = s
 	return s
 }

@@ -15,26 +15,35 @@ import (
 // key that the header names, and the Send. It may wait for a long buffer.
 // Nothing is posted yet; the keys to be are in s.binds.
 func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
-	s.binds, s.exposed = s.binds[:0], false
+	s.binds, s.pulled, s.exposed = s.binds[:0], s.pulled[:0], false
 	s.cw.Reset(s.call.Bytes(), c.Send)
 	oncrpc.AppendCall(&s.cw, xid, c, l.d.cfg.MachineName)
 	if err := l.measure(s, c); err != nil {
 		return err
 	}
-	s.plan = MakePlan(&s.shape, l.terms)
+	s.plan = MakePlan(&s.shape, s.terms)
+	l.encodePadded(s, xid, c)
 	if err := l.leaseLong(ctx, s); err != nil {
 		return err
 	}
 	s.wrs, s.local = s.wrs[:0], s.local[:0]
 	s.request = Header{
-		XID: xid, Version: Version1, Credits: uint32(l.credits.requested), Proc: Msg,
+		XID: xid, Version: s.terms.Version, Credits: uint32(l.credits.requested), Proc: Msg,
 		Lists: Lists{Read: s.request.Lists.Read[:0], store: s.request.Lists.store[:0]},
+	}
+	if s.plan.Padded {
+		s.request.Proc = MsgP
+		s.request.Align, s.request.Threshold = uint32(l.d.cfg.Padding.Align), uint32(l.d.cfg.Padding.Threshold)
 	}
 	if err := l.provideForReply(s); err != nil {
 		return err
 	}
 	if err := l.gather(s, c); err != nil {
 		return err
+	}
+	if s.terms.Version == Version2 && l.d.cfg.Device.Caps().RemoteInvalidate && len(s.binds) > 0 {
+		// Any will do: all keys are bound for this call alone.
+		s.request.InvHandle = s.binds[0].rkey
 	}
 	s.hw.Reset(s.header.Bytes(), nil)
 	s.request.Append(&s.hw)
@@ -102,31 +111,37 @@ func (p *Plan) streamLen(s *Shape) int {
 	}
 	n := s.Head
 	for i, it := range s.Send {
-		if i != p.Reduced {
+		if !p.Reduced.has(i) {
 			n += xdr.Pad(it.Len)
 		}
 	}
 	return n
 }
 
-// provideForReply offers the write chunk or reply chunk of the plan.
+// provideForReply offers the write chunks or the reply chunk of the plan.
 func (l *link) provideForReply(s *slot) error {
 	lists := &s.request.Lists
 	switch s.plan.Reply {
 	case ReplyWriteList:
-		sp := s.recv[s.plan.Written]
-		for _, seg := range s.runs[sp.from:sp.to] {
-			if err := l.offer(s, seg); err != nil {
-				return err
+		for i, it := range s.shape.Recv[:s.plan.Written] {
+			for _, seg := range s.runs[s.recv[i].from:s.recv[i].to] {
+				if err := l.offer(s, seg); err != nil {
+					return err
+				}
 			}
-		}
-		if s.plan.PadSegment > 0 {
-			if err := l.offer(s, s.scratch.Slice(0, s.plan.PadSegment)); err != nil {
-				return err
+			if n := xdr.Pad(it.Len); n > 0 {
+				if err := l.offer(s, s.scratch.Slice(0, n)); err != nil {
+					return err
+				}
 			}
+			s.ends[i] = len(lists.store)
 		}
-		s.chunk[0] = Chunk(lists.store)
-		lists.Write = s.chunk[:]
+		from := 0
+		for i, to := range s.ends[:s.plan.Written] {
+			s.chunks[i] = Chunk(lists.store[from:to:to])
+			from = to
+		}
+		lists.Write = s.chunks[:s.plan.Written]
 	case ReplyChunk:
 		if err := l.offer(s, s.longReply); err != nil {
 			return err
@@ -169,30 +184,33 @@ func (l *link) gather(s *slot, c *transport.Call) error {
 	} else {
 		s.cut(stream, marks, s.plan.Reduced)
 	}
-	switch s.plan.Call {
-	case CallReadChunk:
-		return l.readChunk(s, marks[s.plan.Reduced])
-	case CallPositionZero:
+	if s.plan.Call == CallPositionZero {
 		s.request.Proc = NoMsg
-		return l.positionZero(s, stream)
-	}
-	return nil
-}
-
-// readChunk lets the peer fetch the reduced payload.
-func (l *link) readChunk(s *slot, m xdr.Mark) error {
-	sp := s.send[s.plan.Reduced]
-	for _, seg := range s.runs[sp.from:sp.to] {
-		rkey, addr, err := l.bind(s, seg, verbs.RemoteRead)
-		if err != nil {
+		if err := l.positionZero(s, stream); err != nil {
 			return err
 		}
-		s.addRead(m.Pos, rkey, addr, seg.Len)
+	}
+	return l.readChunks(s, marks)
+}
+
+// readChunks lets the peer fetch the reduced payloads.
+func (l *link) readChunks(s *slot, marks []xdr.Mark) error {
+	for i, sp := range s.send {
+		if !s.plan.Reduced.has(i) {
+			continue
+		}
+		for _, seg := range s.runs[sp.from:sp.to] {
+			rkey, addr, err := l.bind(s, seg, verbs.RemoteRead)
+			if err != nil {
+				return err
+			}
+			s.addRead(marks[i].Pos, rkey, addr, seg.Len)
+		}
 	}
 	return nil
 }
 
-// positionZero lets the peer fetch the whole call. The stretches of the stream
+// positionZero lets the peer fetch the call without its reduced payloads. The stretches of the stream
 // are one stretch of memory and have one key.
 func (l *link) positionZero(s *slot, stream mem.Seg) error {
 	rkey, base, err := l.bind(s, stream, verbs.RemoteRead)

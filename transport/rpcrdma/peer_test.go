@@ -245,7 +245,7 @@ func rpcAccepted(xid uint32, results ...uint32) []byte {
 
 // header encodes a reply's header that grants credits.
 func (q *peerCall) header(proc Proc, credits uint32, l Lists) []byte {
-	h := Header{XID: q.XID, Version: Version1, Credits: credits, Proc: proc, Lists: l}
+	h := Header{XID: q.XID, Version: q.Version, Credits: credits, Proc: proc, Lists: l, V2: V2{Direction: DirReply}}
 	return encodeHeader(&h)
 }
 

@@ -8,9 +8,10 @@ type CallWay uint8
 const (
 	// CallInline: RDMA_MSG with everything in the Send.
 	CallInline CallWay = iota + 1
-	// CallReadChunk: RDMA_MSG with one payload taken out as a read chunk.
+	// CallReadChunk: RDMA_MSG with payloads taken out as read chunks.
 	CallReadChunk
-	// CallPositionZero: RDMA_NOMSG with all of the call in a Position-Zero read chunk.
+	// CallPositionZero: RDMA_NOMSG with the call in a Position-Zero read chunk,
+	// and its payloads in it or in read chunks of their own.
 	CallPositionZero
 )
 
@@ -20,15 +21,26 @@ type ReplyWay uint8
 const (
 	// ReplyInline: nothing, the reply fits a receive.
 	ReplyInline ReplyWay = iota + 1
-	// ReplyWriteList: a write list of one chunk over the Recv payload.
+	// ReplyWriteList: a write list with a chunk over each Recv payload.
 	ReplyWriteList
 	// ReplyChunk: a reply chunk that can hold all of the reply.
 	ReplyChunk
 )
 
-// maxPlanSegments bounds the segments of one payload that are named in a chunk:
-// what the Linux client uses too. One of more segments is copied.
-const maxPlanSegments = 16
+// maxPlanSegments bounds the segments that are named in a list, but for those of
+// padding: what the Linux client uses too. A call of more is copied, a reply of
+// more comes in a reply chunk. maxPlanChunks bounds the chunks of a write list.
+const (
+	maxPlanSegments = 16
+	maxPlanChunks   = 4
+)
+
+// itemSet is a set of items, by index. Items beyond the first 64 are in none.
+type itemSet uint64
+
+func (s itemSet) has(i int) bool { return s>>i&1 != 0 }
+
+func (s *itemSet) add(i int) { *s |= 1 << i }
 
 // Item is a payload as a plan sees it.
 type Item struct {
@@ -54,29 +66,54 @@ type Shape struct {
 
 // Terms is what of a connection decides how calls and replies travel.
 type Terms struct {
+	// Version is the version of the protocol in which both are sent.
+	Version uint32
 	// SendInline and RecvInline are the inline thresholds of calls and replies
 	// (RFC 8166 section 3.3.2), 1024 at least.
 	SendInline, RecvInline int
 	// NoDDP forbids read chunks other than at Position Zero, and write chunks,
 	// as integrity and privacy of RPCSEC_GSS must (RFC 8166 section 8.2.2.3).
 	NoDDP bool
+	// ReadReplies: nothing is offered for replies, which come by read chunks if
+	// they must (RFC 5666 section 3.8).
+	ReadReplies bool
+	Demands
 }
+
+// Demands are what a responder of version 2 has made known, by refusing calls,
+// that it needs (the draft, section 7.2.4).
+type Demands struct {
+	// NoReadChunks and NoWriteChunks forbid read chunks other than at Position
+	// Zero, and write chunks.
+	NoReadChunks, NoWriteChunks bool
+	// MaxSegments bounds the segments of one chunk; 0 is no bound.
+	MaxSegments int
+	// MinReply, unless it is 0, asks for a reply chunk of as many bytes or more.
+	MinReply int
+}
+
+// segments tells whether a chunk may have n.
+func (d *Demands) segments(n int) bool { return d.MaxSegments == 0 || n <= d.MaxSegments }
+
+// emptyHeader is the length of a header in which all lists are empty.
+func (t *Terms) emptyHeader() int { return emptyHeaderLen(t.Version) }
 
 // Plan says how one call and its reply travel.
 type Plan struct {
 	Call  CallWay
 	Reply ReplyWay
-	// Reduced is the index in Shape.Send of the payload that is a read chunk,
-	// with CallReadChunk.
-	Reduced int
+	// Reduced are the payloads of Shape.Send that have read chunks.
+	Reduced itemSet
 	// Copy is set when a Position-Zero call has too many pieces to be named one
 	// by one, so that it must be made one piece.
 	Copy bool
-	// Written is the index in Shape.Recv of the payload that has the write
-	// chunk, with ReplyWriteList. The chunk has PadSegment bytes more than the
-	// payload, in a segment of their own.
-	Written    int
-	PadSegment int
+	// Written is how many payloads of Shape.Recv have write chunks, with
+	// ReplyWriteList: the first ones, because a chunk's number says whose it is.
+	// An empty one has a chunk of no segments; where a length is no multiple of
+	// four, the chunk ends with a segment for the padding.
+	Written int
+	// Padded is set when an inline call is sent as RDMA_MSGP.
+	Padded bool
 	// HeaderLen is the exact length of the call's transport header.
 	HeaderLen int
 	// CallLen is the length of the whole call with payloads and padding.
@@ -86,18 +123,16 @@ type Plan struct {
 }
 
 // MakePlan chooses, with the fewest bytes moved by RDMA that the inline
-// thresholds allow. It offers only what the Linux client offers as well: at most
-// one chunk in a list, never a write list together with a reply chunk, and never
-// a Position-Zero chunk together with another read chunk. A call or reply
-// with several payloads that cannot all be inline has therefore at most one of
-// them in a chunk of its own, or none and travels long.
+// thresholds allow. A call with one payload in a head of the usual size gets
+// what the Linux client offers as well, at most one chunk in a list, and no call
+// gets a write list together with a reply chunk.
 //
 // Padding is left out of read chunks (RFC 8166 section 3.4.5.2). Responders
 // must not write it into write chunks (section 3.4.6.2), but ones of RFC 5666
 // do; so that they do not overrun a payload whose length is no multiple of
 // four, its chunk ends with a segment of scratch memory for the padding.
 func MakePlan(s *Shape, t Terms) Plan {
-	p := Plan{Reduced: -1, Written: -1, HeaderLen: EmptyHeaderLen}
+	p := Plan{HeaderLen: t.emptyHeader()}
 	p.HeaderLen += p.planReply(s, t)
 	p.HeaderLen += p.planCall(s, t)
 	return p
@@ -106,60 +141,74 @@ func MakePlan(s *Shape, t Terms) Plan {
 // planReply chooses what is provided for the reply and returns how many bytes
 // that adds to the header of the call; in the reply's header it is as many.
 func (p *Plan) planReply(s *Shape, t Terms) int {
-	whole, filled := s.ReplyHead, 0
-	only := -1
+	whole, chunks, segs, n := s.ReplyHead, 0, 0, 0
 	for i, it := range s.Recv {
 		whole += it.padded()
 		if it.Len > 0 {
-			filled++
-			only = i
+			chunks = i + 1
 		}
 	}
-	if EmptyHeaderLen+whole <= t.RecvInline {
+	if t.emptyHeader()+whole <= t.RecvInline && t.MinReply == 0 || t.ReadReplies {
 		p.Reply = ReplyInline
 		return 0
 	}
-	if filled == 1 && !t.NoDDP && s.Recv[only].Segs <= maxPlanSegments {
-		pad := xdr.Pad(s.Recv[only].Len)
-		n := writeListLen(s.Recv[only].Segs)
-		if pad > 0 {
-			n = writeListLen(s.Recv[only].Segs + 1)
+	direct := chunks > 0 && chunks <= maxPlanChunks && !t.NoDDP && !t.NoWriteChunks && t.MinReply == 0
+	for _, it := range s.Recv[:chunks] {
+		segs += it.Segs
+		chunk := it.Segs
+		if xdr.Pad(it.Len) > 0 {
+			chunk++
 		}
-		if EmptyHeaderLen+n+s.ReplyHead <= t.RecvInline {
-			p.Reply, p.Written, p.PadSegment = ReplyWriteList, only, pad
-			return n
-		}
+		direct = direct && t.segments(chunk)
+		n += writeListLen(chunk)
 	}
-	p.Reply, p.ReplyLen = ReplyChunk, whole+xdr.Pad(whole)
+	if direct && segs <= maxPlanSegments &&
+		t.emptyHeader()+n+s.ReplyHead <= t.RecvInline {
+		p.Reply, p.Written = ReplyWriteList, chunks
+		return n
+	}
+	p.Reply, p.ReplyLen = ReplyChunk, max(whole+xdr.Pad(whole), t.MinReply)
 	return replyChunkLen(1)
 }
 
 // planCall chooses how the call travels, given the header's length without a
-// read list, and returns how many bytes the read list adds.
+// read list, and returns how many bytes the read list adds. Payloads are taken
+// out of the call, the largest first, until it fits.
 func (p *Plan) planCall(s *Shape, t Terms) int {
 	p.CallLen = s.Head
-	largest := -1
-	for i, it := range s.Send {
+	for _, it := range s.Send {
 		p.CallLen += it.padded()
-		if it.Len > 0 && (largest < 0 || it.Len > s.Send[largest].Len) {
-			largest = i
-		}
 	}
 	if p.HeaderLen+p.CallLen <= t.SendInline {
 		p.Call = CallInline
 		return 0
 	}
-	if largest >= 0 && !t.NoDDP && s.Send[largest].Segs <= maxPlanSegments {
-		it := s.Send[largest]
-		n := readListLen(it.Segs)
-		if p.HeaderLen+n+p.CallLen-it.padded() <= t.SendInline {
-			p.Call, p.Reduced = CallReadChunk, largest
-			return n
+	rest, segs := p.CallLen, 0
+	for !t.NoDDP && !t.NoReadChunks && rest > s.Head {
+		largest := -1
+		for i, it := range s.Send[:min(len(s.Send), 64)] {
+			if it.Len > 0 && t.segments(it.Segs) && !p.Reduced.has(i) && (largest < 0 || it.Len > s.Send[largest].Len) {
+				largest = i
+			}
+		}
+		if largest < 0 || segs+s.Send[largest].Segs > maxPlanSegments {
+			break
+		}
+		p.Reduced.add(largest)
+		segs += s.Send[largest].Segs
+		rest -= s.Send[largest].padded()
+		if p.HeaderLen+readListLen(segs)+rest <= t.SendInline {
+			p.Call = CallReadChunk
+			return readListLen(segs)
 		}
 	}
 	p.Call = CallPositionZero
+	if rest == s.Head && segs < maxPlanSegments {
+		return readListLen(1 + segs)
+	}
+	p.Reduced = 0
 	pieces := s.pieces()
-	if pieces > maxPlanSegments {
+	if pieces > maxPlanSegments || !t.segments(pieces) {
 		p.Copy, pieces = true, 1
 	}
 	return readListLen(pieces)
@@ -186,8 +235,8 @@ func (s *Shape) pieces() int {
 	return n
 }
 
-// What lists add to the 28 bytes of a header in which all are empty (RFC 8166
-// section 4.7 shows them): for each entry or chunk of a list the word that
+// What lists add to a header in which all are empty (RFC 8166 section 4.7 shows
+// them): for each entry or chunk of a list the word that
 // announces it; for each array the word that counts it.
 func readListLen(segs int) int  { return segs * (4 + 4 + segmentLen) }
 func writeListLen(segs int) int { return 4 + 4 + segs*segmentLen }

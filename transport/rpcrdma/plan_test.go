@@ -76,11 +76,15 @@ func TestPlanTable(t *testing.T) {
 		{"long call and READ", 1024, false, Shape{Head: 2000, ReplyHead: 100, Recv: []Item{{Len: 8192, Segs: 2}}}, pz, wr, 28 + 24 + 40},
 
 		{"WRITE whose head does not fit", 1024, false,
-			Shape{Head: 1000, Send: []Item{{Off: 996, Len: 8192, Segs: 1}}, ReplyHead: 100}, pz, no, 28 + 3*24},
+			Shape{Head: 1000, Send: []Item{{Off: 996, Len: 8192, Segs: 1}}, ReplyHead: 100}, pz, no, 28 + 2*24},
 		{"WRITE whose head just fits", 1024, false,
 			Shape{Head: 1024 - 28 - 24, Send: []Item{{Off: 900, Len: 8192, Segs: 1}}, ReplyHead: 100}, rd, no, 28 + 24},
 		{"WRITE whose head just does not fit", 1024, false,
-			Shape{Head: 1024 - 28 - 24 + 4, Send: []Item{{Off: 900, Len: 8192, Segs: 1}}, ReplyHead: 100}, pz, no, 28 + 3*24},
+			Shape{Head: 1024 - 28 - 24 + 4, Send: []Item{{Off: 900, Len: 8192, Segs: 1}}, ReplyHead: 100}, pz, no, 28 + 2*24},
+		{"WRITE of 15 pieces whose head does not fit", 1024, false,
+			Shape{Head: 1000, Send: []Item{{Off: 996, Len: 8192, Segs: 15}}, ReplyHead: 100}, pz, no, 28 + 16*24},
+		{"WRITE of 16 pieces whose head does not fit", 1024, false,
+			Shape{Head: 1000, Send: []Item{{Off: 996, Len: 8192, Segs: 16}}, ReplyHead: 100}, pz, no, 28 + 24},
 		{"READ whose reply head just fits", 1024, false,
 			Shape{Head: 100, ReplyHead: 1024 - 28 - 24, Recv: []Item{{Len: 8192, Segs: 1}}}, in, wr, 28 + 24},
 		{"READ whose reply head just does not fit", 1024, false,
@@ -93,15 +97,28 @@ func TestPlanTable(t *testing.T) {
 		{"two payloads, the larger goes", 1024, false, Shape{Head: 200, ReplyHead: 100,
 			Send: []Item{{Off: 100, Len: 500, Segs: 1}, {Off: 200, Len: 600, Segs: 1}}}, rd, no, 28 + 24},
 		{"two payloads, both too large", 1024, false, Shape{Head: 200, ReplyHead: 100,
-			Send: []Item{{Off: 100, Len: 5000, Segs: 1}, {Off: 200, Len: 6000, Segs: 1}}}, pz, no, 28 + 4*24},
+			Send: []Item{{Off: 100, Len: 5000, Segs: 1}, {Off: 200, Len: 6000, Segs: 1}}}, rd, no, 28 + 2*24},
+		{"two payloads of 17 pieces", 1024, false, Shape{Head: 200, ReplyHead: 100,
+			Send: []Item{{Off: 100, Len: 5000, Segs: 8}, {Off: 200, Len: 6000, Segs: 9}}}, pz, no, 28 + 24},
+		{"two payloads and a head that does not fit", 1024, false, Shape{Head: 2000, ReplyHead: 100,
+			Send: []Item{{Off: 100, Len: 5000, Segs: 1}, {Off: 200, Len: 600, Segs: 1}}}, pz, no, 28 + 3*24},
 		{"two results", 1024, false, Shape{Head: 200, ReplyHead: 100,
-			Recv: []Item{{Len: 5000, Segs: 1}, {Len: 6000, Segs: 1}}}, in, rp, 28 + 20},
-		{"two results, one of them empty", 1024, false, Shape{Head: 200, ReplyHead: 100,
-			Recv: []Item{{Len: 0}, {Len: 6000, Segs: 1}}}, in, wr, 28 + 24},
+			Recv: []Item{{Len: 5000, Segs: 1}, {Len: 6001, Segs: 2}}}, in, wr, 28 + 24 + 8 + 3*16},
+		{"two results of 17 pieces", 1024, false, Shape{Head: 200, ReplyHead: 100,
+			Recv: []Item{{Len: 5000, Segs: 8}, {Len: 6000, Segs: 9}}}, in, rp, 28 + 20},
+		{"five results", 1024, false, Shape{Head: 200, ReplyHead: 100,
+			Recv: []Item{{Len: 5000, Segs: 1}, {Len: 1, Segs: 1}, {}, {}, {Len: 1, Segs: 1}}}, in, rp, 28 + 20},
+		{"two results, the first empty", 1024, false, Shape{Head: 200, ReplyHead: 100,
+			Recv: []Item{{Len: 0}, {Len: 6000, Segs: 1}}}, in, wr, 28 + 8 + 24},
+		{"two results, the last empty", 1024, false, Shape{Head: 200, ReplyHead: 100,
+			Recv: []Item{{Len: 6000, Segs: 1}, {Len: 0}}}, in, wr, 28 + 24},
+		{"most of all lists", 1024, false, Shape{Head: 2000, ReplyHead: 100,
+			Send: []Item{{Off: 0, Len: 5001, Segs: 15}},
+			Recv: []Item{{Len: 5001, Segs: 13}, {Len: 1, Segs: 1}, {Len: 1, Segs: 1}, {Len: 1, Segs: 1}}}, pz, wr, 28 + 16*24 + 4*8 + 20*16},
 		{"copy from file to file", 4096, false, Shape{Head: 200, ReplyHead: 100,
 			Send: []Item{{Off: 200, Len: 8192, Segs: 1}}, Recv: []Item{{Len: 8192, Segs: 1}}}, rd, wr, 28 + 24 + 24},
 	} {
-		p := MakePlan(&c.s, Terms{SendInline: c.inline, RecvInline: c.inline, NoDDP: c.noDDP})
+		p := MakePlan(&c.s, Terms{Version: Version1, SendInline: c.inline, RecvInline: c.inline, NoDDP: c.noDDP})
 		if p.Call != c.call || p.Reply != c.reply || p.HeaderLen != c.header {
 			t.Errorf("%s: got call %d reply %d header %d, want %d %d %d",
 				c.name, p.Call, p.Reply, p.HeaderLen, c.call, c.reply, c.header)
@@ -110,16 +127,16 @@ func TestPlanTable(t *testing.T) {
 }
 
 func TestPlanChoosesItems(t *testing.T) {
-	terms := Terms{SendInline: 1024, RecvInline: 1024}
+	terms := Terms{Version: Version1, SendInline: 1024, RecvInline: 1024}
 	s := Shape{Head: 200, ReplyHead: 100,
 		Send: []Item{{Off: 100, Len: 601, Segs: 1}, {Off: 200, Len: 600, Segs: 1}},
 		Recv: []Item{{}, {Len: 5001, Segs: 1}}}
 	p := MakePlan(&s, terms)
-	if p.Reduced != 0 || p.Written != 1 || p.PadSegment != 3 || p.CallLen != 200+604+600 {
+	if p.Reduced != 1 || p.Written != 2 || p.CallLen != 200+604+600 {
 		t.Errorf("got %+v", p)
 	}
 	terms.NoDDP = true
-	if p = MakePlan(&s, terms); p.Reduced != -1 || p.Written != -1 || p.ReplyLen != 100+5004 {
+	if p = MakePlan(&s, terms); p.Reduced != 0 || p.Written != 0 || p.ReplyLen != 100+5004 {
 		t.Errorf("without placement: got %+v", p)
 	}
 }
@@ -129,7 +146,7 @@ func TestPlanChoosesItems(t *testing.T) {
 // nothing within it is sent otherwise.
 func TestPlanAtThresholds(t *testing.T) {
 	for _, inline := range []int{1024, 4096, 65536} {
-		terms := Terms{SendInline: inline, RecvInline: inline}
+		terms := Terms{Version: Version1, SendInline: inline, RecvInline: inline}
 		for d := -80; d <= 80; d++ {
 			n := inline + d
 			for name, s := range map[string]Shape{
@@ -154,13 +171,19 @@ func checkPlan(t *testing.T, what string, s *Shape, terms Terms) {
 	for _, it := range s.Recv {
 		reply += it.Len + xdr.Pad(it.Len)
 	}
+	reduced, segs := 0, 0
+	for i, it := range s.Send {
+		if p.Reduced.has(i) {
+			reduced += it.padded()
+			segs += it.Segs
+		}
+	}
 	sent := p.HeaderLen
 	switch p.Call {
 	case CallInline:
 		sent += call
 	case CallReadChunk:
-		it := s.Send[p.Reduced]
-		sent += call - it.Len - xdr.Pad(it.Len)
+		sent += call - reduced
 		if terms.NoDDP {
 			t.Errorf("%s: read chunk", what)
 		}
@@ -171,11 +194,13 @@ func checkPlan(t *testing.T, what string, s *Shape, terms Terms) {
 	provisions := p.HeaderLen - EmptyHeaderLen
 	switch p.Call {
 	case CallReadChunk:
-		provisions -= 24 * s.Send[p.Reduced].Segs
+		provisions -= 24 * segs
 	case CallPositionZero:
 		n := s.pieces()
 		if p.Copy {
 			n = 1
+		} else if segs > 0 {
+			n = 1 + segs
 		}
 		provisions -= 24 * n
 	}
@@ -208,7 +233,7 @@ func FuzzPlan(f *testing.F) {
 		if recv > 0 {
 			s.Recv = []Item{{Len: int(recv), Segs: int(recvSegs) + 1}}
 		}
-		terms := Terms{SendInline: max(int(inline), MinInline), RecvInline: max(int(inline), MinInline), NoDDP: noDDP}
+		terms := Terms{Version: Version1, SendInline: max(int(inline), MinInline), RecvInline: max(int(inline), MinInline), NoDDP: noDDP}
 		checkPlan(t, fmt.Sprintf("%+v at %+v", s, terms), &s, terms)
 	})
 }

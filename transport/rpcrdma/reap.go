@@ -21,7 +21,7 @@ func (l *link) runReaper() {
 		for i := range wc[:n] {
 			l.reap(&wc[i])
 		}
-		tooBad := l.bad > maxBad
+		tooBad, broken := l.bad > maxBad, l.broken
 		l.mu.Unlock()
 		if err == nil {
 			err = l.afterBatch()
@@ -30,11 +30,15 @@ func (l *link) runReaper() {
 		if err == nil && tooBad {
 			err = errGarbage
 		}
+		if err == nil {
+			err = broken
+		}
 		if err != nil {
 			l.fail(err)
 			// Close may be under way in fail elsewhere; here it returns when
 			// no memory is touched any more.
 			_ = l.conn.Close()
+			l.gaveUp()
 			l.d.stats.credits.Add(-int64(l.credits.current()))
 			return
 		}
@@ -61,14 +65,24 @@ func (l *link) afterBatch() error {
 
 // reap handles one completion. l.mu is held.
 func (l *link) reap(c *verbs.Completion) {
-	switch c.Op {
-	case verbs.OpRecv:
+	switch {
+	case c.Op == verbs.OpRecv:
 		l.received(c)
+	case c.ID == l.controlID():
+		l.ctlSent <- struct{}{}
 	default:
-		s := &l.all[c.ID>>1]
-		if c.ID&1 != 0 {
+		i := int(c.ID >> 1)
+		if i >= len(l.all) {
+			l.back[i-len(l.all)].sent <- struct{}{}
+			return
+		}
+		s := &l.all[i]
+		switch {
+		case c.ID&1 != 0:
 			s.invalidating = false
-		} else {
+		case c.Op == verbs.OpRead:
+			s.reading--
+		default:
 			s.sending = false
 		}
 		l.wakeups = append(l.wakeups, s)
@@ -81,37 +95,65 @@ func (l *link) received(c *verbs.Completion) {
 	buf := int(c.ID)
 	b := l.bufs[buf].Bytes()[:c.Len]
 	l.d.stats.received.Add(uint64(c.Len))
-	n, err := ParseHeader(b, &l.scratch)
+	n, err := parseHeader(b, &l.scratch, l.accepted())
 	h := &l.scratch
+	if l.props.took(buf) {
+		l.kick()
+	}
 	if c.Invalidated {
 		l.invalidated(h.XID, c.InvalidatedKey)
 	}
 	switch {
 	case err != nil:
 		l.refuse(b, err)
-	case h.Proc == MsgP || h.Proc == Done:
+	case l.received2(h):
+	case h.Proc == Done:
 		l.badMessage() // discarded without answer (RFC 8166 section 4.6)
-	case reverseCall(h, b[n:]):
-		// We never said that we serve calls, so no responder may make any
-		// (RFC 8167 section 6). None is answered.
-		l.d.stats.badReplies.Add(1)
+	case reverseCall(h, b[n:]) && !l.pullable(h):
+		if l.callBack(arrival{buf, c.Len}) {
+			return
+		}
 	default:
 		buf = l.replied(h, buf, n, c.Len)
 	}
-	l.repost = append(l.repost, verbs.RecvWR{ID: uint64(buf), Buf: l.bufs[buf]})
+	l.repost = append(l.repost, l.receive(buf))
+}
+
+// callBack hands a call of the server's to who serves it. Unless we said that we
+// do, which is for the protocol above to say, no server may make any (RFC 8167
+// section 6): they are counted and not answered. Nor are those beyond the
+// credits. l.mu is held.
+func (l *link) callBack(a arrival) bool {
+	select {
+	case l.calledBack <- a:
+		return true
+	default:
+		l.d.stats.badReplies.Add(1)
+		return false
+	}
 }
 
 // reverseCall tells whether a message is a call from the responder (RFC 8167).
 // Read lists do not occur in replies.
 func reverseCall(h *Header, body []byte) bool {
+	if h.Version == Version2 {
+		return h.Proc != Error && h.Direction == DirCall
+	}
 	switch h.Proc {
-	case Msg:
+	case Msg, MsgP:
 		_, reply, ok := oncrpc.PeekXID(body)
 		return ok && !reply
 	case NoMsg:
 		return len(h.Lists.Read) > 0
 	}
 	return false
+}
+
+// pullable tells whether a message with a read list is a reply, for replies by
+// read chunks are allowed and a call waits for one.
+func (l *link) pullable(h *Header) bool {
+	s := l.slots[h.XID]
+	return s != nil && s.terms.ReadReplies && h.Proc == NoMsg
 }
 
 // replied hands a reply to its call and returns the receive buffer that is free
@@ -124,9 +166,15 @@ func (l *link) replied(h *Header, buf, headerLen, replyLen int) (free int) {
 		return buf
 	}
 	l.bad = 0
-	_, change := l.credits.grant(h.Credits)
-	l.d.stats.credits.Add(int64(change))
+	if h.Version != s.terms.Version && !(h.Proc == Error && h.Err == ErrVers) {
+		l.badMessage()
+		s.fault = badReply("version %d, in answer to version %d", h.Version, s.terms.Version)
+	} else if l.agree(h) {
+		_, change := l.credits.grant(h.Credits)
+		l.d.stats.credits.Add(int64(change))
+	}
 	if s.state != slotWaiting {
+		s.owing = s.terms.ReadReplies && len(h.Lists.Read) > 0
 		l.late(s)
 		return buf
 	}
@@ -145,6 +193,11 @@ func (l *link) late(s *slot) {
 		s.state = slotLate
 		return
 	}
+	if s.owing {
+		s.state = slotReplied // once more would be too often
+		l.undone <- s
+		return
+	}
 	l.putSlot(s)
 	l.released++
 }
@@ -155,11 +208,15 @@ func (l *link) late(s *slot) {
 func (l *link) refuse(b []byte, err error) {
 	l.badMessage()
 	var he *HeaderError
-	if len(b) < EmptyHeaderLen || !errors.As(err, &he) {
+	if !errors.As(err, &he) {
 		return
 	}
 	s := l.slots[he.XID]
 	if s == nil {
+		l.refuse2(he)
+		return
+	}
+	if len(b) < EmptyHeaderLen {
 		return
 	}
 	switch s.state {

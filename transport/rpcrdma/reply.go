@@ -29,6 +29,8 @@ func (l *link) decode(s *slot, xid uint32, c *transport.Call) error {
 		}
 	}
 	s.r.Reset(body, c.Recv, s.placed)
+	s.r.SetChunks(s.pulled)
+	s.r.SetPadding(s.reply.padding(s.headerLen))
 	return oncrpc.DecodeReply(&s.r, xid, c)
 }
 
@@ -39,10 +41,10 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 	}
 	h := &s.reply
 	if h.Proc == Error {
-		return nil, &ReplyError{Code: h.Err, Low: h.Low, High: h.High}
+		return nil, &ReplyError{Version: s.terms.Version, Code: h.Err, Fault: h.Fault, Low: h.Low, High: h.High}
 	}
-	if len(h.Lists.Read) > 0 {
-		return nil, badReply("it has a read list")
+	if len(h.Lists.Read) > 0 && len(s.pulled) == 0 {
+		return nil, badReply("it has a read list") // RFC 8166 section 4.3.1
 	}
 	if err := s.readWriteList(c); err != nil {
 		return nil, err
@@ -58,9 +60,13 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 	}
 	// A responder may use the reply chunk or not, as it likes: RDMA_MSG with
 	// an offered chunk is an inline reply, whatever length the chunk has.
-	if h.Proc == Msg {
+	switch {
+	case h.Proc == Msg || h.Proc == MsgP:
 		body = b[s.headerLen:]
-	} else {
+	case len(s.pulled) > 0:
+		body = s.pulled[0].Data
+		s.pulled = s.pulled[1:]
+	default:
 		body = s.longReply.Bytes()[:long]
 	}
 	switch xid, reply, ok := oncrpc.PeekXID(body); {
@@ -84,15 +90,17 @@ func (s *slot) readWriteList(c *transport.Call) error {
 	if len(got) != len(offered) {
 		return badReply("%d write chunks, %d were offered", len(got), len(offered))
 	}
-	n, err := returned(got[0], offered[0])
-	if err != nil {
-		return err
-	}
 	for range c.Recv {
 		s.placed = append(s.placed, xdr.Inline)
 	}
-	if n > 0 {
-		s.placed[s.plan.Written] = n
+	for i := range got {
+		n, err := returned(got[i], offered[i])
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			s.placed[i] = n
+		}
 	}
 	return nil
 }

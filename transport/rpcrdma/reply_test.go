@@ -30,7 +30,7 @@ func paperLink(t testing.TB) (*link, *mem.Arena) {
 	}
 	l := &link{
 		d: d, long: long, credits: newCredits(2), maxSGE: 8, slots: map[uint32]*slot{},
-		done: make(chan struct{}), terms: Terms{SendInline: 4096, RecvInline: 4096},
+		done: make(chan struct{}), terms: Terms{Version: Version1, SendInline: 4096, RecvInline: 4096},
 	}
 	if err := l.layOutArena(); err != nil {
 		t.Fatal(err)

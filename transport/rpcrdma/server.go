@@ -22,6 +22,8 @@ type ServerConfig struct {
 	// InlineIn and InlineOut are the sizes in bytes of the buffers for messages
 	// to and from a client: whole KiB from 1024 to 256 KiB. Default 4096.
 	InlineIn, InlineOut int
+	// Versions of the protocol that clients may speak. Default: AllVersions.
+	Versions Versions
 	// Credits is the most calls that one client may have under way (default
 	// 128). TotalCredits (default 2048) are shared among all clients: as they
 	// become more, each is granted less, but never less than one.
@@ -37,6 +39,15 @@ type ServerConfig struct {
 	// ReadDepth is how many RDMA Reads a client is asked to serve at a time;
 	// default 16.
 	ReadDepth int
+	// ReadReplies lets replies that fit neither inline nor the client's chunks
+	// travel by read chunks (RFC 5666 section 3.8), which clients of RFC 8166
+	// do not understand. DoneTimeout ends the connection of a client that does
+	// not send RDMA_DONE for so long; default 30 s.
+	ReadReplies bool
+	DoneTimeout time.Duration
+	// Backward is how many calls a handler can have under way on one client
+	// (RFC 8167), by transport.Request.Back, which is nil when it is 0.
+	Backward int
 	// StallTimeout ends the connection of a client that neither takes its
 	// replies nor serves RDMA Reads for so long; default 30 s.
 	StallTimeout time.Duration
@@ -65,19 +76,29 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 	def(&cfg.ReadDepth, 16)
 	def(&cfg.StallTimeout, 30*time.Second)
 	def(&cfg.IdleTimeout, 10*time.Minute)
+	if cfg.Versions == (Versions{}) {
+		cfg.Versions = AllVersions
+	}
+	def(&cfg.DoneTimeout, 30*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.ReadDepth = min(cfg.ReadDepth, caps.MaxReadDepth)
-	cfg.Credits = min(cfg.Credits, caps.MaxQueue-recvSlack)
+	most := caps.MaxQueue - recvSlack - cfg.Backward
+	if cfg.ReadReplies {
+		most /= 2
+	}
+	cfg.Credits = min(cfg.Credits, most)
 	for _, n := range []int{cfg.InlineIn, cfg.InlineOut} {
 		if n%1024 != 0 || n < MinInline || n > MaxInline || n > caps.MaxMessage {
 			return fmt.Errorf("rpcrdma: inline size of %d bytes", n)
 		}
 	}
 	switch {
-	case cfg.Credits < 1 || cfg.TotalCredits < 1 || cfg.MaxConns < 1 || cfg.ReadDepth < 0 || cfg.StallTimeout < 0:
-		return errors.New("rpcrdma: credits, connections, reads and the stall timeout must be positive")
+	case cfg.Versions.Low > cfg.Versions.High || !AllVersions.Has(cfg.Versions.Low) || !AllVersions.Has(cfg.Versions.High):
+		return fmt.Errorf("rpcrdma: versions %d to %d", cfg.Versions.Low, cfg.Versions.High)
+	case cfg.Backward < 0 || cfg.Credits < 1 || cfg.TotalCredits < 1 || cfg.MaxConns < 1 || cfg.ReadDepth < 0 || cfg.StallTimeout < 0 || cfg.DoneTimeout < 0:
+		return errors.New("rpcrdma: credits, connections, reads and timeouts must be positive")
 	case cfg.MaxPayload < 1 || cfg.ConnMemory > cfg.Memory || cfg.ConnMemory < 2*roundUp(cfg.MaxPayload+headRoom, poolUnit):
 		return fmt.Errorf("rpcrdma: %d bytes of memory, %d for a client, cannot hold a call with payloads of %d",
 			cfg.Memory, cfg.ConnMemory, cfg.MaxPayload)
@@ -85,6 +106,15 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 		return fmt.Errorf("rpcrdma: device %s has too short queues", caps.Device)
 	}
 	return nil
+}
+
+// receiveSize is the size of the receive buffers. In version 2 it is not less
+// than the default (the draft, section 3.3).
+func (cfg *ServerConfig) receiveSize() int {
+	if cfg.Versions.Has(Version2) {
+		return max(cfg.InlineIn, DefaultInline2)
+	}
+	return cfg.InlineIn
 }
 
 // ServerStats is a snapshot of a Server's counters. In Stats, the chunks that
@@ -101,7 +131,12 @@ type ServerStats struct {
 	// BytesRead and BytesWritten were moved by RDMA Read and RDMA Write, in
 	// Reads and Writes work requests.
 	Reads, Writes, BytesRead, BytesWritten uint64
-	Memory                                 PoolStats
+	// ReadReplies were sent with read chunks; Dones counts the RDMA_DONE that
+	// came for them.
+	ReadReplies, Dones uint64
+	// BackwardCalls were made on clients.
+	BackwardCalls uint64
+	Memory        PoolStats
 }
 
 // serverCounters is ServerStats while it counts.
@@ -111,12 +146,14 @@ type serverCounters struct {
 	inline, readChunks, positionZero              atomic.Uint64
 	writeChunks, replyChunks, longReplies         atomic.Uint64
 	invalidations, rejects, drops                 atomic.Uint64
+	readReplies, dones, backward                  atomic.Uint64
 	versErrors, chunkErrors, ignored              atomic.Uint64
 	reads, writes, bytesRead, bytesWritten, conns atomic.Uint64
 }
 
 // Server is the responder: it serves a transport.Handler to clients of RPC
-// over RDMA version 1 (RFC 8166, RFC 8797) on a device.
+// over RDMA versions 1 (RFC 8166, RFC 8797) and 2 (the draft) on a device. It
+// answers each message in the version that it has.
 type Server struct {
 	dev     verbs.Device
 	handler transport.Handler
@@ -231,7 +268,7 @@ func (s *Server) grant(n uint32) int {
 // runWatch ends connections whose client has stalled or fallen silent.
 func (s *Server) runWatch(ctx context.Context) {
 	const looks = 8 // in a stall timeout
-	tick := time.NewTicker(max(s.cfg.StallTimeout/looks, time.Millisecond))
+	tick := time.NewTicker(max(min(s.cfg.StallTimeout, s.cfg.DoneTimeout)/looks, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
@@ -285,6 +322,7 @@ func (s *Server) Stats() ServerStats {
 		VersErrors: n.versErrors.Load(), ChunkErrors: n.chunkErrors.Load(), Ignored: n.ignored.Load(),
 		Reads: n.reads.Load(), Writes: n.writes.Load(),
 		BytesRead: n.bytesRead.Load(), BytesWritten: n.bytesWritten.Load(),
+		ReadReplies: n.readReplies.Load(), Dones: n.dones.Load(), BackwardCalls: n.backward.Load(),
 		Memory: s.pool.snapshot(),
 	}
 	s.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
@@ -21,8 +22,11 @@ const maxReplyPayloads = 32
 type serverCall struct {
 	c  *serverConn
 	id int
-	// msg takes the reply's message; scratch small payloads of it.
-	msg, scratch mem.Seg
+	// msg takes the reply's message: as much of buf as the client receives.
+	// scratch takes small payloads of it, ctl messages about properties, with
+	// ctlUsed bytes of which those sent with this call are taken.
+	buf, msg, scratch, ctl mem.Seg
+	ctlUsed                int
 
 	recv  int // the receive buffer that holds the message
 	hdr   Header
@@ -44,41 +48,49 @@ type serverCall struct {
 	reply    xdr.Writer
 	head     xdr.Writer
 	req      transport.Request
+	lend     func(int) (mem.Seg, error) // leasePayload
 	handled  bool
 	payloads [maxReplyPayloads]mem.Vec
 	added    int
 
-	into   []int
-	wrs    []verbs.SendWR
-	wc     [4]verbs.Completion // reaped while posting
-	sg     mem.Vec             // backs the wrs' Local
-	keys   []uint32
-	recvWR [1]verbs.RecvWR
+	into []int
+	wrs  []verbs.SendWR
+	// opened and windows are of a reply by read chunks, sent at exposedAt.
+	opened    []ReadSegment
+	windows   []verbs.Window
+	exposedAt time.Time           // serverConn.mu guards it
+	wc        [4]verbs.Completion // reaped while posting
+	sg        mem.Vec             // backs the wrs' Local
+	keys      []uint32
+	recvWR    [1]verbs.RecvWR
 
 	// refs is two once a reply is being posted: the worker's, and the
-	// completion's. A call abandoned because the connection is ending keeps
+	// completion's; and one more for an RDMA_DONE to come. A call abandoned because the connection is ending keeps
 	// its memory until the connection has ended.
 	refs      atomic.Int32
 	abandoned bool // the worker's
 }
 
+// newServerCall makes a call of buf, which has callBytes bytes.
 func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 	k := &serverCall{
 		c: c, id: id,
-		msg: buf.Slice(0, c.out), scratch: buf.Slice(c.out, buf.Len-c.out),
+		buf: buf.Slice(0, c.s.cfg.InlineOut), scratch: buf.Slice(c.s.cfg.InlineOut, c.s.cfg.InlineOut),
+		ctl:  buf.Slice(2*c.s.cfg.InlineOut, ctlBytes),
 		read: make(chan struct{}, 1),
 	}
 	k.req = transport.Request{
 		Transport: c.s.dev.Caps().Provider, Peer: c.peer,
 		Args: &k.args, Reply: &k.reply,
-		Lease: k.leasePayload, AddPayload: k.addPayload,
+		AddPayload: k.addPayload,
 	}
+	k.lend = k.leasePayload
 	return k
 }
 
 // run carries out the call in a.
 func (k *serverCall) run(ctx context.Context, a arrival) {
-	k.recv = a.recv
+	k.recv, k.ctlUsed = a.recv, 0
 	k.refs.Store(1)
 	defer func() {
 		if !k.abandoned {
@@ -87,8 +99,9 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	}()
 	n := &k.c.s.count
 	in := k.c.recvBuf(a.recv).Bytes()[:a.n]
-	at, err := ParseHeader(in, &k.hdr)
+	at, err := parseHeader(in, &k.hdr, k.c.s.cfg.Versions)
 	k.asked = k.hdr.Credits
+	k.setRoom()
 	if bad := (*HeaderError)(nil); errors.As(err, &bad) {
 		// RFC 8166 section 4.5 has messages of less than 28 bytes discarded.
 		// As Linux does, we answer as soon as there is an XID: a client that
@@ -99,39 +112,51 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		case bad.Answer == 0:
 			k.ignore(ctx)
 		default:
-			k.sendError(ctx, bad.XID, bad.Version, bad.Answer)
+			k.sendError(ctx, bad.XID, bad.Version, bad.Answer, bad.Fault)
 		}
 		return
 	}
-	if k.hdr.Proc == Done || k.hdr.Proc == Error {
-		k.ignore(ctx) // RFC 8166 section 4.6.2; we make no calls that could fail
+	if k.hdr.Version == Version2 && !k.admit2(ctx) {
 		return
+	}
+	if k.hdr.Proc == Done && k.c.exposures != nil {
+		k.done(ctx)
+		return
+	}
+	switch reply, awaited := k.isReply(in, at); {
+	case awaited:
+		k.dismiss(ctx)
+		return
+	case reply || k.hdr.Proc == Done: // RFC 8166 section 4.6.2
+		k.ignore(ctx)
+		return
+	}
+	if k.c.back != nil {
+		k.c.back.version.Store(k.hdr.Version)
 	}
 	n.calls.Add(1)
-	if err := k.admit(ctx, in[at:]); err != nil {
+	if err := k.admit(ctx, in, at); err != nil {
 		k.giveUp(ctx, err)
 		return
 	}
-	switch isReply, err := k.checkRPC(); {
-	case err != nil:
+	if err := k.checkRPC(); err != nil {
 		k.giveUp(ctx, err)
-		return
-	case isReply:
-		k.ignore(ctx)
 		return
 	}
 	k.serve(ctx)
 }
 
-// giveUp ends a call that did not get to its handler: with ERR_CHUNK when that
-// is the client's fault, silently when the connection is ending.
+// giveUp ends a call that gets no reply: with an error when that is the client's
+// fault, silently when the connection is ending.
 func (k *serverCall) giveUp(ctx context.Context, err error) {
 	if !errors.Is(err, transport.ErrProtocol) {
 		k.abandon(ctx, err)
 		return
 	}
 	k.c.s.cfg.Log.Debug("call refused", "client", k.c.peer, "xid", k.hdr.XID, "err", err)
-	k.sendError(ctx, k.hdr.XID, Version1, ErrChunk)
+	why := refuseCall(ErrBadXDR, Fault{}, "")
+	errors.As(err, &why)
+	k.sendError(ctx, k.hdr.XID, k.hdr.Version, why.code, why.fault)
 }
 
 // abandon leaves the call to the end of the connection, and brings that about
@@ -143,26 +168,26 @@ func (k *serverCall) abandon(ctx context.Context, err error) {
 	}
 }
 
-// admit checks the chunks of a call whose header is followed by inline, leases
-// the memory that it and its reply will need, pulls what is to be pulled and
-// sets args to its first byte. All memory is leased at once, so that calls
-// never wait for each other while they hold some.
-func (k *serverCall) admit(ctx context.Context, inline []byte) error {
-	l := &k.hdr.Lists
+// admit checks the chunks of the call that came in in, of which header bytes are
+// the transport header, leases the memory that it and its reply will need, pulls
+// what is to be pulled and sets args to its first byte. All memory is leased at
+// once, so that calls never wait for each other while they hold some.
+func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
+	l, inline := &k.hdr.Lists, in[header:]
 	limit := k.c.s.cfg.MaxPayload + headRoom
-	if k.hdr.Proc == MsgP {
-		return chunkError("RDMA_MSGP") // RFC 8166 section 4.6.1
-	}
 	var pull int
 	var err error
 	if k.plan, pull, err = planPull(k.plan[:0], &k.hdr, len(inline), limit); err != nil {
 		return err
 	}
-	if n := replyHeaderLen(l); n > k.msg.Len {
+	if n := len(k.plan); n > maxReadChunks {
+		return refuseCall(ErrReadChunks, Fault{Max: maxReadChunks}, "%d read chunks", n)
+	}
+	if n := replyHeaderLen(&k.hdr); n > k.msg.Len {
 		return chunkError("chunk lists whose return takes %d bytes of %d", n, k.msg.Len)
 	}
-	if pull > 0 && cap(k.c.reads) == 0 {
-		return chunkError("read chunk on a connection that allows no RDMA Read")
+	if pull > 0 && !k.c.readable.Load() {
+		return refuseCall(ErrReadChunks, Fault{}, "read chunk on a connection that allows no RDMA Read")
 	}
 	k.spare = roundUp(pull, poolUnit)
 	need := l.Reply.Len()
@@ -186,6 +211,7 @@ func (k *serverCall) admit(ctx context.Context, inline []byte) error {
 		k.args.ResetChunks(k.chunks[0].Data, 0, k.chunks[1:])
 	} else {
 		k.args.ResetChunks(inline, 0, k.chunks)
+		k.args.SetPadding(k.hdr.padding(header))
 	}
 	return nil
 }
@@ -212,18 +238,34 @@ func (k *serverCall) tally(pulls bool) {
 	}
 }
 
+// isReply tells whether the message in in, of which header bytes are the
+// transport's, is the reply to a backward call: then it is handed to that call,
+// if one awaits it.
+func (k *serverCall) isReply(in []byte, header int) (reply, awaited bool) {
+	h := &k.hdr
+	if h.Proc != Error {
+		xid, isReply, ok := oncrpc.PeekXID(in[header:])
+		reply = ok && isReply && xid == h.XID && h.Proc != NoMsg || h.Version == Version2 && h.Proc == NoMsg
+		if h.Version == Version2 && h.Direction == DirCall || h.Version == Version1 && !reply {
+			return false, false
+		}
+	}
+	return true, (reply || h.Proc == Error) && k.c.back != nil && k.c.back.replied(h, in, header)
+}
+
 // checkRPC looks at the first words of the RPC message: its XID must be the
-// header's (RFC 8166 section 4.5.2), and it should be a call.
-func (k *serverCall) checkRPC() (isReply bool, err error) {
+// header's (RFC 8166 section 4.5.2).
+func (k *serverCall) checkRPC() error {
 	peek := k.args
-	xid, kind := peek.Uint32(), peek.Uint32()
+	xid := peek.Uint32()
+	peek.Uint32()
 	switch {
 	case peek.Err() != nil:
-		return false, chunkError("RPC message cut short: %v", peek.Err())
+		return chunkError("RPC message cut short: %v", peek.Err())
 	case xid != k.hdr.XID:
-		return false, chunkError("XID %#x in the RPC message, %#x in the header", xid, k.hdr.XID)
+		return chunkError("XID %#x in the RPC message, %#x in the header", xid, k.hdr.XID)
 	}
-	return kind == 1, nil
+	return nil
 }
 
 var errNoReply = errors.New("the handler gave no reply")
@@ -233,18 +275,27 @@ type callHandler serverCall
 
 func (h *callHandler) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
 	h.handled = true
+	if q.Prog == ccpProgram {
+		return h.c.configure(ctx, q)
+	}
 	return h.c.s.handler.Serve(ctx, q)
 }
 
 // serve runs the handler and sends the reply.
 func (k *serverCall) serve(ctx context.Context) {
-	room := replyHeaderLen(&k.hdr.Lists)
+	room := replyHeaderLen(&k.hdr)
 	k.added, k.used = 0, 0
 	k.reply.Reset(k.msg.Slice(room, k.msg.Len-room).Bytes(), k.payloads[:])
 	q := &k.req
 	*q = transport.Request{
 		Transport: q.Transport, Peer: q.Peer, Args: q.Args, Reply: q.Reply,
-		Lease: q.Lease, AddPayload: q.AddPayload,
+		Lease: k.lend, AddPayload: q.AddPayload,
+	}
+	if k.c.back != nil {
+		q.Back = k.c.back
+	}
+	if k.c.exposures != nil && k.hdr.Version == Version1 {
+		q.Lease = func(n int) (mem.Seg, error) { return k.leaseUnoffered(ctx, n) }
 	}
 	k.handled = false
 	switch ok := oncrpc.Serve(ctx, (*callHandler)(k), q); {
@@ -257,9 +308,14 @@ func (k *serverCall) serve(ctx context.Context) {
 	}
 }
 
-// ignore gives the receive buffer back and leaves the message unanswered.
+// ignore leaves a message unanswered that is of no use.
 func (k *serverCall) ignore(ctx context.Context) {
 	k.c.s.count.ignored.Add(1)
+	k.dismiss(ctx)
+}
+
+// dismiss gives the receive buffer back, and that is all.
+func (k *serverCall) dismiss(ctx context.Context) {
 	if err := k.repost(); err != nil {
 		k.abandon(ctx, err)
 	}
@@ -268,7 +324,7 @@ func (k *serverCall) ignore(ctx context.Context) {
 // repost makes the receive buffer ready for the client's next message. What
 // was borrowed from it is void.
 func (k *serverCall) repost() error {
-	k.recvWR[0] = verbs.RecvWR{ID: uint64(k.recv), Buf: k.c.recvBuf(k.recv)}
+	k.recvWR[0] = k.c.receive(k.recv)
 	_, err := k.c.conn.PostRecv(k.recvWR[:])
 	return err
 }

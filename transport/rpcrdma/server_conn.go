@@ -31,11 +31,15 @@ type serverConn struct {
 	conn verbs.Conn
 	peer string
 
-	out        int  // the most that a message to the client may hold
-	invalidate bool // the client takes Send with Invalidate
+	out        atomic.Int32 // the most that a message of version 1 to the client may hold
+	invalidate bool         // the client takes Send with Invalidate
+	readable   atomic.Bool  // the client serves RDMA Reads
+	configured atomic.Bool  // by the Connection Configuration Protocol
 
 	arena *mem.Arena // receive buffers, then the calls' buffers
 	acct  poolAccount
+	props *props
+	noted Header // of the reaper's, for messages about properties
 
 	// sends holds a token for each group of work requests posted and not
 	// completed, reads one for each RDMA Read. Their capacities bound the
@@ -44,6 +48,13 @@ type serverConn struct {
 
 	calls []*serverCall
 	free  chan *serverCall
+
+	// exposures holds a token for each reply whose read chunks are open; it is
+	// nil when none may be.
+	exposures chan struct{}
+
+	back *backchannel  // nil when there is none
+	gone chan struct{} // closed when no work request is carried out any more
 
 	work    chan arrival
 	idle    atomic.Int32 // workers waiting for work
@@ -60,6 +71,10 @@ type serverConn struct {
 	cause  error // why the connection was given up by this side
 	ended  bool
 	watch  connWatch
+	// exposed are the calls that an RDMA_DONE is owed for, by XID; windows are
+	// not bound.
+	exposed map[uint32]*serverCall
+	windows []verbs.Window
 }
 
 // arrival is a message in receive buffer Recv.
@@ -73,16 +88,38 @@ type connWatch struct {
 
 func newServerConn(s *Server, req verbs.Request) *serverConn {
 	p, _ := ParsePrivateData(req.PrivateData())
-	return &serverConn{
+	c := &serverConn{
 		s:          s,
 		peer:       req.RemoteAddr().Addr().Unmap().String(),
-		out:        min(s.cfg.InlineOut, p.RecvSize),
 		invalidate: p.RemoteInvalidate,
 		acct:       poolAccount{limit: s.cfg.ConnMemory},
+		gone:       make(chan struct{}),
 	}
+	c.out.Store(int32(min(s.cfg.InlineOut, p.RecvSize)))
+	if s.cfg.ReadReplies {
+		c.exposures = make(chan struct{}, s.cfg.Credits)
+		c.exposed = map[uint32]*serverCall{}
+	}
+	c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut, backwardSupport(s.cfg.Backward > 0))
+	return c
 }
 
-func (c *serverConn) receives() int { return c.s.cfg.Credits + recvSlack }
+// receives is the number of receive buffers.
+func (c *serverConn) receives() int { return c.s.cfg.Credits + c.otherReceives() }
+
+// otherReceives is how many of them are for what costs no credit: RDMA_DONE owed,
+// replies to backward calls, and the slack.
+func (c *serverConn) otherReceives() int {
+	return recvSlack + cap(c.exposures) + c.s.cfg.Backward
+}
+
+// callsAtOnce is the number of serverCalls: one for each receive, and one for
+// each reply whose chunks are open.
+func (c *serverConn) callsAtOnce() int { return c.receives() + cap(c.exposures) }
+
+// callBytes is what a call has of the arena: room for its message, as much for
+// small payloads leased for it, and for messages about properties.
+func (c *serverConn) callBytes() int { return 2*c.s.cfg.InlineOut + ctlBytes }
 
 // runConn is a client's life: set-up, reaping, and giving everything back.
 func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
@@ -96,17 +133,21 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 // makeBuffers makes what a connection holds for as long as it lives. The
 // caller closes the arena.
 func (c *serverConn) makeBuffers() (err error) {
-	cfg, n := &c.s.cfg, c.receives()
-	// Twice out for a call: its message, and small payloads leased for it.
-	if c.arena, err = mem.NewArena(n*(cfg.InlineIn+2*c.out) + padRoom); err != nil {
+	cfg, n, calls := &c.s.cfg, c.receives(), c.callsAtOnce()
+	size := c.callBytes()
+	if c.arena, err = mem.NewArena(n*cfg.receiveSize() + calls*size + cfg.Backward*cfg.InlineOut + padRoom); err != nil {
 		return err
 	}
 	c.work = make(chan arrival, n)
-	c.free = make(chan *serverCall, n)
-	for i := range n {
-		k := newServerCall(c, i, c.arena.Seg(n*cfg.InlineIn+i*2*c.out, 2*c.out))
+	c.free = make(chan *serverCall, calls)
+	for i := range calls {
+		k := newServerCall(c, i, c.arena.Seg(n*cfg.receiveSize()+i*size, size))
 		c.calls = append(c.calls, k)
 		c.free <- k
+	}
+	if cfg.Backward > 0 {
+		at := n*cfg.receiveSize() + calls*size
+		c.back = newBackchannel(c, func(i int) mem.Seg { return c.arena.Seg(at+i*cfg.InlineOut, cfg.InlineOut) })
 	}
 	groups := min(sendGroups, (c.s.dev.Caps().MaxQueue-cfg.ReadDepth)/groupWRs)
 	c.sends = make(chan struct{}, groups)
@@ -130,8 +171,9 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 		SendQueue:   cap(c.sends)*groupWRs + cfg.ReadDepth,
 		RecvQueue:   n,
 		ReadsOut:    cfg.ReadDepth,
+		ReadsIn:     c.readsIn(),
 		Prepare: func(qp verbs.QP) error {
-			return c.postReceives(qp, min(n, firstReceives+recvSlack))
+			return c.postReceives(qp, min(n, firstReceives+c.otherReceives()))
 		},
 	})
 	stopAccept()
@@ -139,11 +181,12 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 		return err
 	}
 	c.reads = make(chan struct{}, min(cfg.ReadDepth, conn.ReadsOut()))
+	c.readable.Store(cap(c.reads) > 0)
 	c.mu.Lock()
 	c.conn = conn
 	c.mu.Unlock()
 	c.s.count.connects.Add(1)
-	cfg.Log.Info("client connected", "client", conn.RemoteAddr(), "inline", c.out, "reads", cap(c.reads))
+	cfg.Log.Info("client connected", "client", conn.RemoteAddr(), "inline", c.out.Load(), "reads", cap(c.reads))
 
 	ctx, stop := context.WithCancel(ctx)
 	err = c.reap(ctx)
@@ -151,6 +194,10 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 	// are waited for; they see their context end.
 	closeErr := conn.Close()
 	stop()
+	close(c.gone)
+	if c.back != nil {
+		c.back.end()
+	}
 	c.joined.Wait()
 	for _, k := range c.calls {
 		k.release()
@@ -184,6 +231,7 @@ func (c *serverConn) completed(ctx context.Context, w verbs.Completion) {
 	if w.Op == verbs.OpRecv {
 		c.arrivals.Add(1)
 		c.s.count.received.Add(uint64(w.Len))
+		c.note(w)
 		c.dispatch(ctx, arrival{recv: int(w.ID), n: w.Len})
 		return
 	}
@@ -193,15 +241,23 @@ func (c *serverConn) completed(ctx context.Context, w verbs.Completion) {
 // sent handles a completion of the send queue, on the run goroutine or on a
 // worker's.
 func (c *serverConn) sent(w verbs.Completion) {
-	k := c.calls[w.ID]
 	c.moved.Add(1)
 	c.busy.Add(-1)
+	if i := int(w.ID) - len(c.calls); i >= 0 {
+		<-c.sends
+		c.back.sent(i, w.Op)
+		return
+	}
+	k := c.calls[w.ID]
 	switch w.Op {
 	case verbs.OpRead:
 		<-c.reads
 		k.pulled()
-	case verbs.OpWrite:
+	case verbs.OpWrite, verbs.OpBind:
 		<-c.sends
+	case verbs.OpLocalInvalidate:
+		<-c.sends
+		k.closed()
 	case verbs.OpSend, verbs.OpSendInvalidate:
 		<-c.sends
 		k.unref()
@@ -246,14 +302,27 @@ func (c *serverConn) runWorker(ctx context.Context, a arrival) {
 	}
 }
 
+// readsIn is how many RDMA Reads the client may have outstanding here.
+func (c *serverConn) readsIn() int {
+	if c.exposures == nil && c.back == nil {
+		return 0
+	}
+	return c.s.cfg.ReadDepth
+}
+
 func (c *serverConn) recvBuf(i int) mem.Seg {
-	n := c.s.cfg.InlineIn
+	n := c.s.cfg.receiveSize()
 	return c.arena.Seg(i*n, n)
+}
+
+// receive makes receive buffer i ready to be posted.
+func (c *serverConn) receive(i int) verbs.RecvWR {
+	return verbs.RecvWR{ID: uint64(i), Buf: c.recvBuf(i).Slice(0, c.props.post(i))}
 }
 
 // pad is n zero bytes.
 func (c *serverConn) pad(n int) mem.Seg {
-	at := c.receives() * (c.s.cfg.InlineIn + 2*c.out)
+	at := c.receives()*c.s.cfg.receiveSize() + c.callsAtOnce()*c.callBytes() + c.s.cfg.Backward*c.s.cfg.InlineOut
 	return c.arena.Seg(at, n)
 }
 
@@ -269,7 +338,7 @@ func (c *serverConn) postReceives(qp verbs.QP, n int) error {
 	}
 	wr := make([]verbs.RecvWR, 0, n-c.posted)
 	for i := c.posted; i < n; i++ {
-		wr = append(wr, verbs.RecvWR{ID: uint64(i), Buf: c.recvBuf(i)})
+		wr = append(wr, c.receive(i))
 	}
 	done, err := qp.PostRecv(wr)
 	c.posted += done
@@ -306,6 +375,9 @@ func (c *serverConn) overdue(now time.Time) error {
 	defer c.mu.Unlock()
 	if c.conn == nil || c.cause != nil || c.ended {
 		return nil
+	}
+	if err := c.doneOverdue(now); err != nil {
+		return err
 	}
 	w := &c.watch
 	if n := c.moved.Load(); n != w.moved || c.busy.Load() == 0 || w.movedAt.IsZero() {

@@ -42,7 +42,9 @@ type sinkConn struct {
 	ctx     context.Context
 	call    Lists // what the client offered
 	sent    []byte
+	control [][]byte // messages about properties
 	posted  int
+	sends   int
 	written int
 	closed  bool
 }
@@ -82,8 +84,15 @@ func (f *sinkConn) PostSend(wrs []verbs.SendWR) (int, error) {
 			f.offered(wr, nil, append(append([]Chunk{}, f.call.Write...), f.call.Reply))
 			f.written += wr.Local.Len()
 		default:
-			f.sent = make([]byte, wr.Local.Len())
-			wr.Local.CopyOut(0, f.sent)
+			b := make([]byte, wr.Local.Len())
+			wr.Local.CopyOut(0, b)
+			if aboutProps(b) {
+				f.control = append(f.control, b)
+			} else if f.sent = b; f.sends > 0 {
+				f.t.Error("answered twice")
+			} else {
+				f.sends++
+			}
 		}
 		if wr.Signaled {
 			f.c.completed(f.ctx, verbs.Completion{ID: wr.ID, Op: wr.Op})
@@ -149,7 +158,10 @@ func FuzzServerMessage(f *testing.F) {
 	f.Add(fullHeader(1))
 	f.Add([]byte{0, 0, 0})
 	f.Add(xdrWords(1, 1, 1, uint32(Done)))
-	f.Add(xdrWords(1, 2, 1, 0, 0, 0, 0))
+	f.Add(xdrWords(1, 3, 1, 0, 0, 0, 0))
+	for _, b := range vectors2(f) {
+		f.Add(b)
+	}
 	for _, l := range []Lists{
 		{},
 		{Write: []Chunk{chunkOf(1000, 3000), {}, chunkOf(9000)}},
@@ -158,8 +170,9 @@ func FuzzServerMessage(f *testing.F) {
 		{Read: []ReadSegment{rseg(44, 5000), rseg(44, 3)}, Reply: chunkOf(math.MaxUint32, math.MaxUint32)},
 	} {
 		for _, args := range [][]uint32{{0, 100, 1, 10}, {0, 3001, 3, 5}, {0, 21, 12, 3}, {0, 100_000, 2, 0}, {0, 1, 1, 100_000}, {5003, 7, 1, 7}} {
-			h := msgHeader(1, l)
-			f.Add(append(encodeHeader(&h), rpcCall(1, 1, args...)...))
+			for _, h := range []Header{msgHeader(1, l), msgHeader2(1, l)} {
+				f.Add(append(encodeHeader(&h), rpcCall(1, 1, args...)...))
+			}
 		}
 	}
 	s, err := NewServer(sinkDevice{}, fuzzProgram{}, ServerConfig{InlineIn: 8192, Credits: 4, Memory: 16 << 20, ConnMemory: 4 << 20})
@@ -171,6 +184,7 @@ func FuzzServerMessage(f *testing.F) {
 		f.Fatal(err)
 	}
 	c.reads = make(chan struct{}, s.cfg.ReadDepth)
+	c.readable.Store(true)
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		msg = msg[:min(len(msg), s.cfg.InlineIn)]
 		var h Header
@@ -183,9 +197,12 @@ func FuzzServerMessage(f *testing.F) {
 		keep.Reply = append(keep.Reply, h.Lists.Reply...)
 		conn := &sinkConn{t: t, c: c, ctx: t.Context(), call: keep}
 		c.conn, c.cause = conn, nil
+		c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut, BackwardNone)
+		c.props.post(0)
 		copy(c.recvBuf(0).Bytes(), msg)
 		k := <-c.free
 		c.posted = 1
+		c.note(verbs.Completion{ID: 0, Op: verbs.OpRecv, Len: len(msg)})
 		k.run(t.Context(), arrival{0, len(msg)})
 		if k.abandoned {
 			if !conn.closed {
@@ -206,13 +223,22 @@ func FuzzServerMessage(f *testing.F) {
 		if conn.sent != nil {
 			checkReply(t, conn, msg, headErr)
 		}
+		for _, b := range conn.control {
+			if _, err := ParseHeader(b, &h); err != nil || len(b) > maxCtl {
+				t.Errorf("%d bytes about properties: %v", len(b), err)
+			}
+		}
 	})
 }
 
 func checkReply(t *testing.T, f *sinkConn, msg []byte, headErr error) {
 	var r Header
 	n, err := ParseHeader(f.sent, &r)
-	if len(f.sent) > 2048 || !bytes.Equal(f.sent[:8], msg[:8]) || r.Credits == 0 && headErr == nil {
+	limit := 2048
+	if r.Version == Version2 {
+		limit = f.c.props.sendLimit()
+	}
+	if len(f.sent) > limit || !bytes.Equal(f.sent[:8], msg[:8]) || r.Credits == 0 && headErr == nil {
 		t.Fatalf("sent %x", f.sent)
 	}
 	if r.Proc == Error || err != nil {

@@ -149,7 +149,7 @@ func playGolden(t *testing.T, c *rawClient, p *goldenProgram, g *goldenCall, nam
 			w[j].Length = g.reply.Lists.Write[i][j].Length
 		}
 	}
-	if g.reply.Proc == NoMsg && total <= 4096-replyHeaderLen(&h.Lists) {
+	if g.reply.Proc == NoMsg && total <= 4096-replyHeaderLen(&h) {
 		expect.Proc = Msg
 		h.Lists.Reply.fill(0)
 	} else {

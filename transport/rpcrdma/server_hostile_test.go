@@ -39,16 +39,12 @@ func TestServerOddMessages(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	c := dialRaw(t, s.addr, peerSizes(4096))
 
-	h := msgHeader(1, Lists{})
-	h.Version = 2
-	c.call(h, rpcCall(1, procNull))
+	c.send(xdrWords(1, 3, 16, 0, 0, 0, 0), rpcCall(1, procNull))
 	got, _ := c.wait(verbs.OpRecv)
 	b := c.recvs[got.ID].Bytes()[:got.Len]
-	if want := xdrWords(1, 2, 16, 4, 1, 1, 1); !bytes.Equal(b, want) {
-		t.Errorf("answer to version 2: %x, want %x", b, want)
+	if want := xdrWords(1, 3, 16, 4, 1, 1, 2); !bytes.Equal(b, want) {
+		t.Errorf("answer to version 3: %x, want %x", b, want)
 	}
-	c.send(xdrWords(2, 1, 1, uint32(MsgP), 4, 4, 0, 0, 0), rpcCall(2, procNull))
-	c.wantError(2, ErrChunk)
 	c.send(xdrWords(3, 1, 1, 17), nil)
 	c.wantError(3, ErrChunk)
 

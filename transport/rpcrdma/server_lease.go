@@ -1,6 +1,8 @@
 package rpcrdma
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
@@ -30,6 +32,20 @@ func (k *serverCall) leasePayload(n int) (mem.Seg, error) {
 	}
 	k.extra = append(k.extra, s)
 	return s.Slice(0, n), nil
+}
+
+// leaseUnoffered is leasePayload for replies by read chunks, for which clients
+// offer nothing whose size could be leased beforehand. A call that holds no
+// memory yet waits for it; the server's limits see to it that it comes.
+func (k *serverCall) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error) {
+	s, err := k.leasePayload(n)
+	if errors.Is(err, errNoMemory) && k.lease.Len == 0 && len(k.extra) == 0 {
+		if s, err = k.c.s.pool.lease(ctx, &k.c.acct, n); err == nil {
+			k.extra = append(k.extra, s)
+			s = s.Slice(0, n)
+		}
+	}
+	return s, err
 }
 
 // addPayload is transport.Request.AddPayload.

@@ -19,8 +19,36 @@ type pulledChunk struct {
 	Off, Len         int
 }
 
+// maxReadChunks is how many read chunks a call may have.
+const maxReadChunks = 64
+
+// refusal says why a call is not carried out, and with what error of version 2
+// it is answered; version 1 has ErrChunk for all of them. It wraps
+// transport.ErrProtocol.
+type refusal struct {
+	code  ErrCode
+	fault Fault
+	why   string
+}
+
+func (e *refusal) Error() string { return e.why }
+
+func (e *refusal) Unwrap() error { return transport.ErrProtocol }
+
+func refuseCall(code ErrCode, fault Fault, format string, args ...any) *refusal {
+	return &refusal{code: code, fault: fault, why: fmt.Sprintf(format, args...)}
+}
+
+// chunkError refuses a call whose chunks make no sense.
 func chunkError(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", transport.ErrProtocol, fmt.Sprintf(format, args...))
+	return refuseCall(ErrBadXDR, Fault{}, format, args...)
+}
+
+// roundedUpBy tells whether s is the roundup of chunk k as a chunk of its own,
+// which RFC 5666 section 3.7 lets senders make of it.
+func (k *pulledChunk) roundedUpBy(s ReadSegment) bool {
+	pad := xdr.Pad(k.Len)
+	return pad > 0 && int(s.Position) == k.Pos+k.Len && int(s.Length) == pad
 }
 
 // planPull checks a call's read list (RFC 8166 section 3.4.5) and lays its
@@ -30,13 +58,15 @@ func chunkError(format string, args ...any) error {
 func planPull(dst []pulledChunk, h *Header, inline, limit int) ([]pulledChunk, int, error) {
 	list := h.Lists.Read
 	for i, s := range list {
-		if s.Position%4 != 0 {
-			return dst, 0, chunkError("read chunk at misaligned position %d", s.Position)
-		}
 		if s.Offset > math.MaxUint64-uint64(s.Length) {
 			return dst, 0, chunkError("read segment of %d bytes wraps around at %#x", s.Length, s.Offset)
 		}
-		if i == 0 || s.Position != list[i-1].Position {
+		switch {
+		case i > 0 && s.Position == list[i-1].Position:
+		case i > 0 && dst[len(dst)-1].roundedUpBy(s):
+		case s.Position%4 != 0:
+			return dst, 0, chunkError("read chunk at misaligned position %d", s.Position)
+		default:
 			dst = append(dst, pulledChunk{Pos: int(s.Position), First: i})
 		}
 		k := &dst[len(dst)-1]
@@ -79,9 +109,11 @@ func planPull(dst []pulledChunk, h *Header, inline, limit int) ([]pulledChunk, i
 type replyKind uint8
 
 const (
-	replyInline  replyKind = iota
-	replyLong              // as RDMA_NOMSG, in the reply chunk
-	replyRefused           // ERR_CHUNK: it fits nowhere
+	replyInline   replyKind = iota
+	replyLong               // as RDMA_NOMSG, in the reply chunk
+	replyRefused            // it fits nowhere
+	replyRead               // inline, with payloads in read chunks
+	replyReadLong           // as RDMA_NOMSG, in a read chunk at Position Zero, and others
 )
 
 // inStream as an element of replyPlan.Into: that payload stays in the stream.
@@ -93,6 +125,10 @@ type replyPlan struct {
 	Kind   replyKind
 	Into   []int
 	Stream int
+	// Why is set with replyRefused.
+	Why *refusal
+	// Exposed is the number of read segments.
+	Exposed int
 }
 
 // planReply decides how a reply travels. l holds the chunks that the client
@@ -108,8 +144,8 @@ func planReply(into []int, l *Lists, marks []xdr.Mark, header, head, room int) r
 	for i, m := range marks {
 		if i < len(l.Write) && len(l.Write[i]) > 0 {
 			if m.Len > l.Write[i].Len() {
-				p.Kind = replyRefused
-				return p
+				return p.refuse(ErrWriteResource, Fault{Index: uint32(i + 1), Needed: uint32(m.Len)},
+					"payload of %d bytes for a write chunk of %d", m.Len, l.Write[i].Len())
 			}
 			p.Into = append(p.Into, i)
 			continue
@@ -119,14 +155,20 @@ func planReply(into []int, l *Lists, marks []xdr.Mark, header, head, room int) r
 	}
 	switch {
 	case header > room:
-		p.Kind = replyRefused
+		return p.refuse(ErrBadXDR, Fault{}, "chunk lists whose return takes %d bytes of %d", header, room)
 	case p.Stream <= room-header:
 		p.Kind = replyInline
 	case p.Stream <= l.Reply.Len():
 		p.Kind = replyLong
 	default:
-		p.Kind = replyRefused
+		return p.refuse(ErrReplyResource, Fault{Needed: uint32(p.Stream)},
+			"reply of %d bytes for a reply chunk of %d", p.Stream, l.Reply.Len())
 	}
+	return p
+}
+
+func (p replyPlan) refuse(code ErrCode, fault Fault, format string, args ...any) replyPlan {
+	p.Kind, p.Why = replyRefused, refuseCall(code, fault, format, args...)
 	return p
 }
 
@@ -140,10 +182,10 @@ func (c Chunk) fill(n int) {
 	}
 }
 
-// replyHeaderLen is the length of the header of a reply to a call that
-// offered l.
-func replyHeaderLen(l *Lists) int {
-	n := EmptyHeaderLen
+// replyHeaderLen is the length of the header of a reply to a call that had the
+// header h.
+func replyHeaderLen(h *Header) int {
+	l, n := &h.Lists, emptyHeaderLen(h.Version)
 	for _, c := range l.Write {
 		n += 8 + 16*len(c)
 	}

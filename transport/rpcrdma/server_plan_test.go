@@ -45,6 +45,8 @@ func TestPlanPull(t *testing.T) {
 			[]pulledChunk{{60, 0, 1, 0, 10}, {112, 1, 2, 64, 20}}, 84},
 		{"padding sent along", Msg, 100, []ReadSegment{rseg(60, 10), rseg(60, 2), rseg(76, 4)},
 			[]pulledChunk{{60, 0, 2, 0, 12}, {76, 2, 3, 64, 4}}, 68},
+		{"padding as a chunk of its own", Msg, 100, []ReadSegment{rseg(60, 10), rseg(70, 2), rseg(76, 4)},
+			[]pulledChunk{{60, 0, 2, 0, 12}, {76, 2, 3, 64, 4}}, 68},
 		{"empty", Msg, 100, []ReadSegment{rseg(60, 0)}, []pulledChunk{{60, 0, 1, 0, 0}}, 0},
 		{"Position Zero", NoMsg, 0, []ReadSegment{rseg(0, 3000)}, []pulledChunk{{0, 0, 1, 0, 3000}}, 3000},
 		{"Position Zero and another", NoMsg, 0, []ReadSegment{rseg(0, 2000), rseg(0, 2000), rseg(4000, 100)},
@@ -76,6 +78,8 @@ func TestPlanPullRefuses(t *testing.T) {
 		list   []ReadSegment
 	}{
 		{"misaligned", Msg, 100, []ReadSegment{rseg(42, 8)}},
+		{"misaligned behind a chunk", Msg, 100, []ReadSegment{rseg(40, 6), rseg(46, 3)}},
+		{"misaligned behind a whole chunk", Msg, 100, []ReadSegment{rseg(40, 8), rseg(49, 1)}},
 		{"past the end", Msg, 100, []ReadSegment{rseg(104, 8)}},
 		{"far past the end", Msg, 100, []ReadSegment{rseg(0xfffffffc, 8)}},
 		{"descending", Msg, 100, []ReadSegment{rseg(60, 8), rseg(40, 8)}},
@@ -141,7 +145,7 @@ func TestPlanReply(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			p := planReply(nil, &tc.lists, tc.marks, replyHeaderLen(&tc.lists), tc.head, 1024)
+			p := planReply(nil, &tc.lists, tc.marks, replyHeaderLen(&Header{Version: Version1, Lists: tc.lists}), tc.head, 1024)
 			if p.Kind != tc.kind || p.Stream != tc.rest || !slices.Equal(p.Into, tc.into) {
 				t.Errorf("got %+v, want kind %d into %v stream %d", p, tc.kind, tc.into, tc.rest)
 			}
@@ -158,7 +162,7 @@ func TestReplyHeaderLen(t *testing.T) {
 		var w xdr.Writer
 		h := Header{Version: Version1, Lists: l}
 		h.Append(&w)
-		if got := replyHeaderLen(&l); got != len(w.Bytes()) {
+		if got := replyHeaderLen(&h); got != len(w.Bytes()) {
 			t.Errorf("%+v: got %d, want %d", l, got, len(w.Bytes()))
 		}
 	}

@@ -2,6 +2,7 @@ package rpcrdma
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport/xdr"
@@ -15,41 +16,64 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	l := &k.hdr.Lists
 	head, marks := k.reply.Bytes(), k.reply.Marks()
 	plan := planReply(k.into, l, marks, room, len(head), k.msg.Len)
+	if plan.Kind == replyRefused && k.c.exposures != nil && k.hdr.Version == Version1 {
+		plan = planExposed(plan, marks, k.segsOf, room, len(head), k.msg.Len)
+	}
 	k.into = plan.Into
 	if plan.Kind == replyRefused {
 		k.c.s.cfg.Log.Warn("a reply exceeds what its client provided for", "client", k.c.peer,
 			"xid", k.hdr.XID, "bytes", k.reply.Len())
-		k.sendError(ctx, k.hdr.XID, Version1, ErrChunk)
+		k.giveUp(ctx, plan.Why)
 		return
 	}
-	headSeg, err := k.settle(head, room)
+	headSeg, err := k.settle(head, room, plan)
+	if errors.Is(err, errTooLarge) {
+		err = refuseCall(ErrSystem, Fault{}, "reply of %d bytes: %v", k.reply.Len(), err)
+	}
 	if err != nil {
-		k.abandon(ctx, err)
+		k.giveUp(ctx, err)
 		return
 	}
 	k.wrs = k.wrs[:0]
 	for i, m := range marks {
-		if plan.Into[i] != inStream {
+		if plan.Into[i] >= 0 {
 			k.addWrites(l.Write[i], k.payloads[m.Index])
 		}
 	}
 	for i, w := range l.Write {
 		n := 0
-		if i < len(marks) && plan.Into[i] != inStream {
+		if i < len(marks) && plan.Into[i] >= 0 {
 			n = marks[i].Len
 		}
 		w.fill(n)
 	}
-	reply := Header{XID: k.hdr.XID, Version: Version1, Proc: Msg, Lists: Lists{Write: l.Write, Reply: l.Reply}}
+	reply := Header{XID: k.hdr.XID, Version: k.hdr.Version, Proc: Msg, Lists: Lists{Write: l.Write, Reply: l.Reply}, V2: V2{Direction: DirReply}}
 	body := k.msg.Slice(0, room)
 	var msg mem.Vec
-	if plan.Kind == replyLong {
+	switch plan.Kind {
+	case replyLong:
 		k.addWrites(l.Reply, k.gather(headSeg, 0, marks, plan.Into))
 		l.Reply.fill(plan.Stream)
 		reply.Proc = NoMsg
 		msg = k.local(body)
 		k.c.s.count.longReplies.Add(1)
-	} else {
+	case replyRead, replyReadLong:
+		l.Reply.fill(0)
+		if reply.Lists.Read, err = k.expose(ctx, plan, headSeg, marks); err != nil {
+			k.abandon(ctx, err)
+			return
+		}
+		n := room + readListLen(plan.Exposed)
+		if plan.Kind == replyRead {
+			// Nothing but the stream's head is left to follow the longer header.
+			copy(k.msg.Slice(n, headSeg.Len).Bytes(), headSeg.Bytes())
+			n += headSeg.Len
+		} else {
+			reply.Proc = NoMsg
+		}
+		msg = k.local(k.msg.Slice(0, n))
+		k.c.s.count.readReplies.Add(1)
+	default:
 		l.Reply.fill(0)
 		body = k.msg.Slice(0, room+len(head))
 		msg = k.gather(body, room, marks, plan.Into)
@@ -57,97 +81,120 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 			msg = k.local(k.insert(body.Len, room, marks, plan.Into))
 		}
 	}
-	k.keys = k.keysOf()
 	send := verbs.SendWR{Op: verbs.OpSend, Local: msg}
-	if k.c.invalidate && len(k.keys) == 1 {
-		send.Op, send.RKey = verbs.OpSendInvalidate, k.keys[0]
+	if rkey, ok := k.invalidatable(); ok {
+		send.Op, send.RKey = verbs.OpSendInvalidate, rkey
 		k.c.s.count.invalidations.Add(1)
 	}
 	k.c.s.count.replies.Add(1)
 	k.send(ctx, &reply, send)
 }
 
-// keysOf lists the distinct rkeys that the call came with.
-func (k *serverCall) keysOf() []uint32 { return k.hdr.Lists.Keys(k.keys[:0]) }
+// segsOf is the number of segments of a payload of the reply.
+func (k *serverCall) segsOf(m xdr.Mark) (n int) {
+	for _, s := range k.payloads[m.Index] {
+		if s.Len > 0 {
+			n++
+		}
+	}
+	return n
+}
 
-// sendError answers with RDMA_ERROR (RFC 8166 section 4.5).
-func (k *serverCall) sendError(ctx context.Context, xid, version uint32, code ErrCode) {
+// invalidatable is the key that the Send of the reply is to invalidate: the one
+// that a call of version 2 names for that; with version 1, the only one that
+// the call came with, if the client takes that at all.
+func (k *serverCall) invalidatable() (rkey uint32, ok bool) {
+	if k.hdr.Version == Version2 {
+		rkey = k.hdr.invalidatable()
+		return rkey, rkey != 0
+	}
+	k.keys = k.hdr.Lists.Keys(k.keys[:0])
+	if !k.c.invalidate || len(k.keys) != 1 {
+		return 0, false
+	}
+	return k.keys[0], true
+}
+
+// sendError answers with RDMA_ERROR (RFC 8166 section 4.5; the draft, section
+// 7.2.4).
+func (k *serverCall) sendError(ctx context.Context, xid, version uint32, code ErrCode, fault Fault) {
 	if code == ErrVers {
 		k.c.s.count.versErrors.Add(1)
 	} else {
 		k.c.s.count.chunkErrors.Add(1)
 	}
 	k.wrs = k.wrs[:0]
-	h := Header{XID: xid, Version: version, Proc: Error, Err: code, Low: Version1, High: Version1}
-	n := FixedHeaderLen + 4
-	if code == ErrVers {
-		n += 8
-	}
-	k.send(ctx, &h, verbs.SendWR{Op: verbs.OpSend, Local: k.local(k.msg.Slice(0, n))})
+	known := k.c.s.cfg.Versions
+	h := Header{XID: xid, Version: version, Proc: Error, Err: code, Low: known.Low, High: known.High, V2: V2{Fault: fault}}
+	k.head.Reset(k.buf.Bytes(), nil)
+	h.Append(&k.head)
+	k.send(ctx, &h, verbs.SendWR{Op: verbs.OpSend, Local: k.local(k.buf.Slice(0, len(k.head.Bytes())))})
 }
 
 // send gives the receive buffer back, encodes h with the grant at the start of
-// msg, and posts wrs with the Send after them.
+// buf, and posts wrs with the Send after them.
 func (k *serverCall) send(ctx context.Context, h *Header, send verbs.SendWR) {
 	c := k.c
 	grant := c.s.grant(k.asked)
 	// What the client may send by reason of this reply must find a receive.
 	err := k.repost()
 	if err == nil {
-		err = c.postReceives(c.conn, min(grant+recvSlack, c.receives()))
+		err = c.postReceives(c.conn, min(grant+c.otherReceives(), c.receives()))
 	}
 	if err != nil {
 		k.abandon(ctx, err)
 		return
 	}
+	grant = max(1, grant-len(c.exposures)) // RFC 5666 section 11
 	c.granted.Store(int32(grant))
 	h.Credits = uint32(grant)
-	k.head.Reset(k.msg.Bytes(), nil)
+	k.head.Reset(k.buf.Bytes(), nil)
 	h.Append(&k.head)
 	c.s.count.sent.Add(uint64(send.Local.Len()))
 	k.wrs = append(k.wrs, send)
-	if err := k.post(ctx); err != nil {
+	k.refs.Add(1) // the completion's
+	if err := c.post(ctx, k.id, k.wrs, k.wc[:]); err != nil {
 		k.abandon(ctx, err)
 	}
 }
 
-// post posts wrs, the last of which is the Send, in groups of which each has
-// a token. The last completion of a group gives the token back.
-func (k *serverCall) post(ctx context.Context) error {
-	c := k.c
-	k.refs.Add(1) // the completion's
-	for wrs := k.wrs; len(wrs) > 0; {
+// post posts wrs for the call of that number, in groups of which each has a
+// token. The last completion of a group gives the token back.
+func (c *serverConn) post(ctx context.Context, id int, wrs []verbs.SendWR, wc []verbs.Completion) error {
+	for len(wrs) > 0 {
 		g := wrs[:min(len(wrs), groupWRs)]
 		wrs = wrs[len(g):]
 		for i := range g {
-			g[i].ID = uint64(k.id)
+			g[i].ID = uint64(id)
 		}
 		g[len(g)-1].Signaled = true
 		select {
 		case c.sends <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-c.gone:
+			return errLinkDead
 		}
 		c.busy.Add(1)
-		n, reaped, err := c.conn.PostAndReap(g, k.wc[:])
-		for _, w := range k.wc[:reaped] {
+		n, reaped, err := c.conn.PostAndReap(g, wc)
+		for _, w := range wc[:reaped] {
 			c.sent(w)
 		}
 		if err != nil {
-			return fmt.Errorf("reply, work request %d of %d: %w", n, len(g), err)
+			return fmt.Errorf("work request %d of %d: %w", n, len(g), err)
 		}
 	}
 	return nil
 }
 
 // settle makes the head of the reply stand in registered memory and returns
-// where: in msg after the header, or, if it outgrew that, in memory leased
-// for the call.
-func (k *serverCall) settle(head []byte, room int) (mem.Seg, error) {
+// where: in msg after the header, or, if it outgrew that or the header will, in
+// memory leased for the call.
+func (k *serverCall) settle(head []byte, room int, plan replyPlan) (mem.Seg, error) {
 	if len(head) == 0 {
 		return mem.Seg{}, nil
 	}
-	if len(head) <= k.msg.Len-room {
+	if len(head) <= k.msg.Len-room && plan.Kind != replyReadLong {
 		s := k.msg.Slice(room, len(head))
 		if b := s.Bytes(); &b[0] != &head[0] {
 			copy(b, head)

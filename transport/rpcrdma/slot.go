@@ -26,9 +26,10 @@ const (
 	slotDetached
 )
 
-// maxHeaderLen is the longest header that a plan makes: a read and a write
-// chunk of the most segments, and padding for the latter.
-const maxHeaderLen = 1024
+// maxHeaderLen is more than the longest header that a plan makes, so that every
+// one fits the least of inline thresholds: 16 read segments, and write chunks of
+// as many with a segment of padding each.
+const maxHeaderLen = MinInline
 
 // scratchLen is that of a slot's scratch memory.
 const scratchLen = 8
@@ -47,13 +48,14 @@ type slot struct {
 	header, call, scratch mem.Seg
 	// woke has a token when something happened that the caller may wait for.
 	woke chan struct{}
-	// stall gives the link up when it runs out.
-	stall *time.Timer
+	sender
 
 	// What follows belongs to the caller's goroutine.
 
 	cw, hw  xdr.Writer
 	r       xdr.Reader
+	terms   Terms // in force when the call was marshalled
+	demands Demands
 	shape   Shape
 	plan    Plan
 	request Header
@@ -62,15 +64,16 @@ type slot struct {
 	runs       []mem.Seg
 	send, recv []span
 	pieces     []piece
-	chunk      [1]Chunk
+	chunks     [maxPlanChunks]Chunk
+	ends       [maxPlanChunks]int // of the chunks, in Lists.store
 	local      []mem.Seg
-	// wrs are the work requests to be posted: first those that bind, one for
-	// each of binds.
-	wrs    []verbs.SendWR
+	// binds are the keys of the first requests to be posted.
 	binds  []key
 	placed []int
 	// exposed: with region keys, the peer was told where to write or read.
 	exposed bool
+	// pulled are the read chunks of the reply, in the lease.
+	pulled []xdr.Chunk
 	// lease is the long buffer of this call, if any; longCall and longReply
 	// are its parts.
 	lease, longCall, longReply mem.Seg
@@ -87,8 +90,19 @@ type slot struct {
 	headerLen, replyLen int
 	buf                 int
 	fault               error
-	// sending and invalidating are completions still to come.
+	// sending and invalidating are completions still to come, reading is how
+	// many of RDMA Reads.
 	sending, invalidating bool
+	reading               int
+	// owing is set when a reply that came too late wants an RDMA_DONE.
+	owing bool
+}
+
+// sender is what posting needs.
+type sender struct {
+	wrs []verbs.SendWR
+	// stall gives the link up when it runs out.
+	stall *time.Timer
 }
 
 // span is the segments from to to of slot.runs.
@@ -137,13 +151,13 @@ func (s *slot) addRuns(v mem.Vec) span {
 
 // layOut makes room in dst, which may be src's own memory, for what of the
 // payloads goes into the stream src: their padding, and with whole the
-// payloads too. It returns the new length. Payload number reduced, which
-// travels in a chunk of its own, leaves nothing.
-func layOut(dst, src []byte, marks []xdr.Mark, payloads []mem.Vec, reduced int, whole bool) int {
+// payloads too. It returns the new length. Reduced payloads, which travel in
+// chunks of their own, leave nothing.
+func layOut(dst, src []byte, marks []xdr.Mark, payloads []mem.Vec, reduced itemSet, whole bool) int {
 	room := func(i int) int {
 		n := marks[i].Len
 		switch {
-		case n == 0 || i == reduced:
+		case n == 0 || reduced.has(i):
 			return 0
 		case whole:
 			return n + xdr.Pad(n)
@@ -174,12 +188,12 @@ func layOut(dst, src []byte, marks []xdr.Mark, payloads []mem.Vec, reduced int, 
 }
 
 // cut lists in s.pieces what a call laid out in stream consists of, with the
-// payloads where they stand but for number reduced.
-func (s *slot) cut(stream mem.Seg, marks []xdr.Mark, reduced int) {
+// payloads where they stand but for the reduced ones.
+func (s *slot) cut(stream mem.Seg, marks []xdr.Mark, reduced itemSet) {
 	s.pieces = s.pieces[:0]
 	at, shift := 0, 0
 	for i, m := range marks {
-		if m.Len == 0 || i == reduced {
+		if m.Len == 0 || reduced.has(i) {
 			continue
 		}
 		if end := m.Off + shift; end > at {

@@ -56,7 +56,9 @@ func AskVersions(ctx context.Context, of transport.Dialer) (low, high uint32, er
 	call := a.Seg(receives*size, EmptyHeaderLen)
 	var w xdr.Writer
 	w.Reset(call.Bytes()[:0], nil)
-	(&Header{XID: xid, Version: noVersion, Credits: 1, Proc: Msg}).Append(&w)
+	for _, word := range [...]uint32{xid, noVersion, 1, uint32(Msg), 0, 0, 0} {
+		w.Uint32(word) // the credits asked for, and the empty lists, are the same in all
+	}
 	if _, err := conn.PostSend([]verbs.SendWR{{Op: verbs.OpSend, Signaled: true, Local: mem.Vec{call}}}); err != nil {
 		return 0, 0, err
 	}

@@ -27,6 +27,7 @@ const (
 	procFail // accept_stat → that
 	procHold // as procGet, when released
 	procCred // → the credentials
+	procMany // words, payloads → payloads
 	numProcs
 )
 
@@ -125,6 +126,10 @@ func (p *program) Serve(ctx context.Context, q *transport.Request) transport.Acc
 		w.String("dropped")
 		q.Low, q.High = 7, 9
 		return transport.AcceptStat(a.Uint32())
+	case procMany:
+		if stat := serveMany(q); stat != transport.Success {
+			return stat
+		}
 	case procCred:
 		w.Bool(q.Cred.Sys)
 		w.Uint32(q.Cred.UID)

@@ -42,6 +42,7 @@ func Run(t *testing.T, newCaller NewCaller) {
 		{"PayloadIn", testPut},
 		{"PayloadOut", testGet},
 		{"PayloadBoth", testSwap},
+		{"PayloadsMany", testMany},
 		{"Credentials", testCredentials},
 		{"Refusals", testRefusals},
 		{"ErrorsOfResult", testErrorsOfResult},

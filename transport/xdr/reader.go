@@ -35,9 +35,29 @@ type Reader struct {
 	err     error
 	recv    []mem.Vec
 	placed  []int
-	at      int // where alone the placed item may stand, if not 0
+	taken   uint64 // of the first 64 placed items, those that were read
+	at      int    // where alone the placed item may stand, if not 0
 	chunks  []Chunk
-	skipped int // bytes of chunks, with padding, that the stream left out
+	skipped int // bytes of items, with padding, that the stream left out
+	padding Padding
+}
+
+// Padding says how counted opaque data was aligned in a message (RFC 5666
+// section 3.9): in front of data of Threshold bytes or more stand as many bytes
+// as bring it to a multiple of Align, counted from Base bytes before the stream.
+// No data needs none. The zero Padding is none.
+type Padding struct{ Base, Align, Threshold int }
+
+// before is the number of bytes in front of n bytes of data that would else
+// stand at offset off of the stream.
+func (p Padding) before(off, n int) int {
+	if p.Align <= 1 || n == 0 || n < p.Threshold {
+		return 0
+	}
+	if over := (p.Base + off) % p.Align; over > 0 {
+		return p.Align - over
+	}
+	return 0
 }
 
 // Reset starts reading buf. Payload(i) fills recv[i]; when placed has an
@@ -60,6 +80,13 @@ func (r *Reader) ResetChunks(buf []byte, base int, chunks []Chunk) {
 	*r = Reader{buf: buf, chunks: chunks, skipped: base}
 }
 
+// SetChunks tells a Reader just reset that items were moved into chunks, too,
+// besides the placed ones.
+func (r *Reader) SetChunks(chunks []Chunk) { r.chunks = chunks }
+
+// SetPadding tells a Reader just reset that the stream is padded.
+func (r *Reader) SetPadding(p Padding) { r.padding = p }
+
 // Err is the first error, or nil.
 func (r *Reader) Err() error { return r.err }
 
@@ -78,10 +105,15 @@ func (r *Reader) Remaining() int { return len(r.buf) - r.off }
 func (r *Reader) Offset() int { return r.off }
 
 // End records an error unless everything has been read: the stream, and all
-// the chunks moved around it.
+// the items moved around it.
 func (r *Reader) End() error {
 	if r.Remaining() > 0 {
 		r.Fail("%d bytes too many", r.Remaining())
+	}
+	for i, n := range r.placed[:min(len(r.placed), 64)] {
+		if n != Inline && r.taken>>i&1 == 0 {
+			r.Fail("%d bytes were placed by RDMA that belong to no item", n)
+		}
 	}
 	if len(r.chunks) > 0 {
 		r.Fail("chunk at position %d belongs to no item", r.chunks[0].Pos)
@@ -157,6 +189,18 @@ func (r *Reader) Opaque(limit int) []byte {
 	if r.err != nil {
 		return nil
 	}
+	return r.counted(n)
+}
+
+// counted reads n bytes of opaque data whose length has just been read, and
+// what stands in front of them as padding.
+func (r *Reader) counted(n int) []byte {
+	if p := r.padding.before(r.off, n); p > 0 {
+		if r.take(p) == nil {
+			return nil
+		}
+		r.skipped -= p // it belongs to no item
+	}
 	return r.Fixed(n)
 }
 
@@ -164,9 +208,10 @@ func (r *Reader) Opaque(limit int) []byte {
 func (r *Reader) String(limit int) string { return string(r.Opaque(limit)) }
 
 // Payload reads a length, makes sure that so many bytes stand in recv[i], and
-// returns it. Bytes found in the stream are copied; a transport that placed
-// them already has said so to Reset. It is malformed when they exceed recv[i],
-// or when the number placed is neither the length nor the length with padding.
+// returns it. Bytes found in the stream, or moved out of it as a chunk, are
+// copied; a transport that placed them already has said so to Reset. It is
+// malformed when they exceed recv[i], or when the number placed is neither the
+// length nor the length with padding.
 func (r *Reader) Payload(i int) int {
 	n := r.Count(r.recv[i].Len())
 	if r.err != nil {
@@ -181,9 +226,11 @@ func (r *Reader) Payload(i int) int {
 			r.Fail("item of %d bytes, but %d were placed by RDMA", n, p)
 			return 0
 		}
+		r.taken |= 1 << i
+		r.skipped += n + Pad(n)
 		return n
 	}
-	b := r.Fixed(n)
+	b := r.data(n)
 	if r.err != nil {
 		return 0
 	}
@@ -198,8 +245,13 @@ func (r *Reader) Data(limit int) []byte {
 	if r.err != nil {
 		return nil
 	}
+	return r.data(n)
+}
+
+// data reads n bytes, whose length has just been read, from where they are.
+func (r *Reader) data(n int) []byte {
 	if len(r.chunks) == 0 || r.chunks[0].Pos != r.off+r.skipped {
-		return r.Fixed(n)
+		return r.counted(n)
 	}
 	d := r.chunks[0].Data
 	if len(d) != n && len(d) != n+Pad(n) {

@@ -24,7 +24,8 @@ type Writer struct {
 	buf      []byte
 	payloads []mem.Vec
 	marks    []Mark
-	extra    int // bytes of payloads and their padding so far
+	extra    int // bytes of payloads and their roundup so far
+	padding  Padding
 }
 
 // Reset starts a message that is appended to buf[:0] and may hold payloads.
@@ -32,6 +33,17 @@ type Writer struct {
 // buf is too small.
 func (w *Writer) Reset(buf []byte, payloads []mem.Vec) {
 	*w = Writer{buf: buf[:0], payloads: payloads, marks: w.marks[:0]}
+}
+
+// SetPadding makes a Writer just reset align counted opaque data. Payloads must
+// then travel in the stream.
+func (w *Writer) SetPadding(p Padding) { w.padding = p }
+
+// align appends what goes in front of n bytes of counted data.
+func (w *Writer) align(n int) {
+	for p := w.padding.before(w.Len(), n); p > 0; p-- {
+		w.buf = append(w.buf, 0)
+	}
 }
 
 // Bytes is the stream without payloads and their padding. It is valid until
@@ -68,12 +80,14 @@ func (w *Writer) Fixed(b []byte) {
 // Opaque appends a length, that many bytes, and padding.
 func (w *Writer) Opaque(b []byte) {
 	w.Uint32(uint32(len(b)))
+	w.align(len(b))
 	w.Fixed(b)
 }
 
 // String appends a string as Opaque does.
 func (w *Writer) String(s string) {
 	w.Uint32(uint32(len(s)))
+	w.align(len(s))
 	w.buf = append(w.buf, s...)
 	w.pad(len(s))
 }
@@ -89,6 +103,7 @@ func (w *Writer) Payload(i int) {
 	}
 	n := w.payloads[i].Len()
 	w.Uint32(uint32(n))
+	w.align(n)
 	w.marks = append(w.marks, Mark{Off: len(w.buf), Pos: w.Len(), Index: i, Len: n})
 	w.extra += n + Pad(n)
 }

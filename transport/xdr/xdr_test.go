@@ -163,6 +163,67 @@ func TestReaderRejects(t *testing.T) {
 	}
 }
 
+// TestPadding writes and reads opaque data of sizes around a threshold.
+func TestPadding(t *testing.T) {
+	for _, p := range []Padding{{}, {28, 1, 0}, {28, 8, 0}, {28, 64, 10}, {3, 7, 11}, {0, 4096, 10}} {
+		var w Writer
+		v := vec(t, "0123", "456789")
+		w.Reset(nil, []mem.Vec{v})
+		w.SetPadding(p)
+		w.Opaque([]byte("nine char"))
+		w.String("eleven char")
+		w.Fixed([]byte("never padded"))
+		w.Payload(0)
+		w.Opaque(nil)
+		w.Uint32(5)
+		at := w.Marks()[0].Off
+		b := append(append(bytes.Clone(w.Bytes()[:at]), "0123456789\x00\x00"...), w.Bytes()[at:]...)
+		if len(b) != w.Len() {
+			t.Fatalf("%+v: length %d, said to be %d", p, len(b), w.Len())
+		}
+		if i := bytes.Index(b, []byte("eleven")); p.Align > 0 && (i+p.Base)%p.Align != 0 {
+			t.Errorf("%+v: string at %d", p, i)
+		}
+		if p.Align > 0 && p.Threshold <= 10 && (at+p.Base)%p.Align != 0 {
+			t.Errorf("%+v: payload at %d", p, at)
+		}
+		clear(v[0].Bytes())
+		for n := range len(b) + 1 {
+			var r Reader
+			r.Reset(b[:n], []mem.Vec{v}, nil)
+			r.SetPadding(p)
+			x, y, z := string(r.Opaque(20)), r.String(20), string(r.Fixed(12))
+			k, o, five := r.Payload(0), r.Opaque(20), r.Uint32()
+			whole := x == "nine char" && y == "eleven char" && z == "never padded" && k == 10 && len(o) == 0 && five == 5 && r.End() == nil
+			if whole != (n == len(b)) {
+				t.Errorf("%+v: %d of %d bytes: %v", p, n, len(b), r.Err())
+			}
+		}
+		if string(v[0].Bytes()) != "0123" {
+			t.Errorf("%+v: payload %q", p, v[0].Bytes())
+		}
+	}
+}
+
+// TestReaderPlacedAndChunks has one item placed, one in a chunk and one inline.
+func TestReaderPlacedAndChunks(t *testing.T) {
+	stream := []byte("\x00\x00\x00\x05\x00\x00\x00\x04\x00\x00\x00\x03abc\x00")
+	a, b, c := vec(t, "....."), vec(t, "...."), vec(t, "...")
+	var r Reader
+	r.Reset(stream, []mem.Vec{a, b, c}, []int{5, Inline, Inline})
+	r.SetChunks([]Chunk{{16, []byte("data")}})
+	if n, m, k := r.Payload(0), r.Payload(1), r.Payload(2); n != 5 || m != 4 || k != 3 || r.End() != nil {
+		t.Errorf("%d, %d, %d, %v", n, m, k, r.Err())
+	}
+	if string(b[0].Bytes()) != "data" || string(c[0].Bytes()) != "abc" {
+		t.Errorf("%q, %q", b[0].Bytes(), c[0].Bytes())
+	}
+	r.Reset([]byte("\x00\x00\x00\x00"), []mem.Vec{a, b}, []int{Inline, 4})
+	if r.Payload(0) != 0 || r.End() == nil {
+		t.Error("bytes placed for an item that is not there were accepted")
+	}
+}
+
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x05hello\x00\x00\x00"), 8)
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff}, 1<<30)

@@ -222,12 +222,17 @@ func testBadOptions(r *rig) {
 	}
 }
 
+// testLocalAddr connects from the address that the device has chosen before:
+// the server's may be the server's alone.
 func testLocalAddr(r *rig) {
+	r.connect()
+	want := r.client.conn.LocalAddr().Addr()
+	r.disconnect()
 	o := r.client.options()
-	o.LocalAddr = r.addr.Addr()
+	o.LocalAddr = want
 	r.connectWith(o, r.server.options())
-	if got := r.client.conn.LocalAddr().Addr(); got != o.LocalAddr {
-		r.t.Errorf("connected from %v, want %v", got, o.LocalAddr)
+	if got := r.client.conn.LocalAddr().Addr(); got != want {
+		r.t.Errorf("connected from %v, want %v", got, want)
 	}
 }
 

@@ -20,9 +20,6 @@ import (
 type NewPair func(t *testing.T) (client, server verbs.Device, addr netip.AddrPort)
 
 const (
-	// limit ends a test that hangs.
-	limit = 20 * time.Second
-
 	recvSize  = 4096
 	recvs     = 32
 	recvArea  = recvs * recvSize
@@ -44,18 +41,19 @@ type end struct {
 type rig struct {
 	t              *testing.T
 	ctx            context.Context
+	pace           Pace
 	client, server *end
 	addr           netip.AddrPort
 	flaws          []Flaw
 }
 
-func newRig(t *testing.T, newPair NewPair, flaws []Flaw) *rig {
+func newRig(t *testing.T, newPair NewPair, p Pace, flaws []Flaw) *rig {
 	before := goroutines()
 	t.Cleanup(func() { checkGoroutines(t, before) })
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), p.Limit)
 	t.Cleanup(cancel)
 	c, s, addr := newPair(t)
-	return &rig{t: t, ctx: ctx, addr: addr, flaws: flaws, client: newEnd(t, "client", c), server: newEnd(t, "server", s)}
+	return &rig{t: t, ctx: ctx, pace: p, addr: addr, flaws: flaws, client: newEnd(t, "client", c), server: newEnd(t, "server", s)}
 }
 
 func newEnd(t *testing.T, name string, d verbs.Device) *end {

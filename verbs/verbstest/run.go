@@ -1,6 +1,17 @@
 package verbstest
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
+
+// Pace is what the line between two devices can do.
+type Pace struct {
+	// Limit ends a test that hangs.
+	Limit time.Duration
+	// Rounds is how many MiB the tests of throughput move each way.
+	Rounds int
+}
 
 // Flaw is where a driver falls short of the contract.
 type Flaw uint8
@@ -17,6 +28,15 @@ const (
 // Run runs the suite, leaving out what flaws are known to break. Each test opens
 // its own pair of devices.
 func Run(t *testing.T, newPair NewPair, flaws ...Flaw) {
+	p := Pace{Limit: 20 * time.Second, Rounds: 64}
+	if testing.Short() || raceEnabled {
+		p.Rounds = 8
+	}
+	RunAt(t, newPair, p, flaws...)
+}
+
+// RunAt is Run over a line that is slow, or loses what it carries.
+func RunAt(t *testing.T, newPair NewPair, p Pace, flaws ...Flaw) {
 	for _, x := range []struct {
 		name string
 		test func(*rig)
@@ -62,6 +82,6 @@ func Run(t *testing.T, newPair NewPair, flaws ...Flaw) {
 		{"ReadBothWays", testReadBothWays},
 		{"CloseUnderTraffic", testCloseUnderTraffic},
 	} {
-		t.Run(x.name, func(t *testing.T) { x.test(newRig(t, newPair, flaws)) })
+		t.Run(x.name, func(t *testing.T) { x.test(newRig(t, newPair, p, flaws)) })
 	}
 }

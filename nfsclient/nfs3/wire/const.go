@@ -53,7 +53,10 @@ const (
 const (
 	PortmapNull    = 0
 	PortmapGetPort = 3
+	RpcbindSet     = 1
+	RpcbindUnset   = 2
 	RpcbindGetAddr = 3
+	RpcbindDump    = 4
 )
 
 // Bounds on what is taken from a peer.
@@ -78,6 +81,8 @@ const (
 	MaxNetID         = 32
 	MaxUniversalAddr = 256
 	MaxOwner         = 256
+	// MaxRegistrations bounds the list of all that rpcbind knows.
+	MaxRegistrations = 4096
 )
 
 // Sizes of encoded parts, in bytes (RFC 1813 section 2.6).
@@ -124,6 +129,9 @@ const (
 
 	GetPortReplyMax = 4
 	GetAddrReplyMax = 4 + MaxUniversalAddr
+	SetReplyMax     = 4
+	// RpcbindDumpReplyMax is above what any server sends.
+	RpcbindDumpReplyMax = 1 << 20
 
 	// ReadDirOverhead is what the results of READDIR and READDIRPLUS hold
 	// besides entries: status, attributes, verifier, and the two words that

@@ -32,7 +32,11 @@ func newMessage(k messageKey) Message {
 	case k.prog == RpcbindProgram && k.vers == PortmapVersion && k.proc == PortmapGetPort:
 		pair = [2]func() Message{message[GetPortArgs](), message[GetPortRes]()}
 	case k.prog == RpcbindProgram && (k.vers == RpcbindV3 || k.vers == RpcbindV4) && k.proc == RpcbindGetAddr:
-		pair = [2]func() Message{message[GetAddrArgs](), message[GetAddrRes]()}
+		pair = [2]func() Message{message[Rpcb](), message[GetAddrRes]()}
+	case k.prog == RpcbindProgram && (k.vers == RpcbindV3 || k.vers == RpcbindV4) && (k.proc == RpcbindSet || k.proc == RpcbindUnset):
+		pair = [2]func() Message{message[Rpcb](), message[SetRes]()}
+	case k.prog == RpcbindProgram && (k.vers == RpcbindV3 || k.vers == RpcbindV4) && k.proc == RpcbindDump:
+		pair = [2]func() Message{message[Void](), message[RpcbList]()}
 	case k.prog == RpcbindProgram && k.proc == PortmapNull:
 		pair = [2]func() Message{message[Void](), message[Void]()}
 	default:

@@ -29,14 +29,14 @@ type GetPortRes struct{ Port uint32 }
 func (a *GetPortRes) Append(w *xdr.Writer) { w.Uint32(a.Port) }
 func (a *GetPortRes) Parse(r *xdr.Reader)  { a.Port = r.Uint32() }
 
-// GetAddrArgs is the arguments of RPCBPROC_GETADDR (RFC 1833 section 2.2.1):
-// the struct rpcb.
-type GetAddrArgs struct {
+// Rpcb is the struct rpcb (RFC 1833 section 2.1): the arguments of
+// RPCBPROC_SET, RPCBPROC_UNSET and RPCBPROC_GETADDR, and what RPCBPROC_DUMP lists.
+type Rpcb struct {
 	Program, Version   uint32
 	NetID, Addr, Owner string
 }
 
-func (a *GetAddrArgs) Append(w *xdr.Writer) {
+func (a *Rpcb) Append(w *xdr.Writer) {
 	w.Uint32(a.Program)
 	w.Uint32(a.Version)
 	w.String(a.NetID)
@@ -44,7 +44,7 @@ func (a *GetAddrArgs) Append(w *xdr.Writer) {
 	w.String(a.Owner)
 }
 
-func (a *GetAddrArgs) Parse(r *xdr.Reader) {
+func (a *Rpcb) Parse(r *xdr.Reader) {
 	a.Program, a.Version = r.Uint32(), r.Uint32()
 	a.NetID, a.Addr, a.Owner = r.String(MaxNetID), r.String(MaxUniversalAddr), r.String(MaxOwner)
 }
@@ -55,3 +55,33 @@ type GetAddrRes struct{ Addr string }
 
 func (a *GetAddrRes) Append(w *xdr.Writer) { w.String(a.Addr) }
 func (a *GetAddrRes) Parse(r *xdr.Reader)  { a.Addr = r.String(MaxUniversalAddr) }
+
+// SetRes is the results of RPCBPROC_SET and RPCBPROC_UNSET.
+type SetRes struct{ OK bool }
+
+func (a *SetRes) Append(w *xdr.Writer) { w.Bool(a.OK) }
+func (a *SetRes) Parse(r *xdr.Reader)  { a.OK = r.Bool() }
+
+// RpcbList is the results of RPCBPROC_DUMP: everything registered.
+type RpcbList struct{ List []Rpcb }
+
+func (a *RpcbList) Append(w *xdr.Writer) {
+	for i := range a.List {
+		w.Bool(true)
+		a.List[i].Append(w)
+	}
+	w.Bool(false)
+}
+
+func (a *RpcbList) Parse(r *xdr.Reader) {
+	a.List = nil
+	for r.Bool() {
+		if len(a.List) == MaxRegistrations {
+			r.Fail("more than %d registrations", MaxRegistrations)
+			return
+		}
+		var e Rpcb
+		e.Parse(r)
+		a.List = append(a.List, e)
+	}
+}

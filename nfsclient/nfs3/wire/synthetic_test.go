@@ -91,8 +91,16 @@ var written = []struct {
 		"00000001 00000002 2f610000 00000001 00000001 78000000 00000001 00000001 79000000 00000000" +
 			"00000001 00000002 2f620000 00000000 00000000"},
 	{messageKey{RpcbindProgram, 4, RpcbindGetAddr, false},
-		&GetAddrArgs{Program: MountProgram, Version: 3, NetID: "tcp6", Addr: "", Owner: ""},
+		&Rpcb{Program: MountProgram, Version: 3, NetID: "tcp6", Addr: "", Owner: ""},
 		"000186a5 00000003 00000004 74637036 00000000 00000000"},
+	{messageKey{RpcbindProgram, 4, RpcbindSet, false},
+		&Rpcb{Program: NFSProgram, Version: 3, NetID: "rdma", Addr: "0.0.0.0.78.81", Owner: "root"},
+		"000186a3 00000003 00000004 72646d61 0000000d 302e302e302e302e37382e3831000000 00000004 726f6f74"},
+	{messageKey{RpcbindProgram, 4, RpcbindUnset, true}, &SetRes{OK: true}, "00000001"},
+	{messageKey{RpcbindProgram, 4, RpcbindDump, true},
+		&RpcbList{List: []Rpcb{{Program: NFSProgram, Version: 3, NetID: "tcp", Addr: "a"}, {Program: NFSProgram, Version: 3, NetID: "rdma6", Addr: "::", Owner: "x"}}},
+		"00000001 000186a3 00000003 00000003 74637000 00000001 61000000 00000000" +
+			"00000001 000186a3 00000003 00000005 72646d6136000000 00000002 3a3a0000 00000001 78000000 00000000"},
 	{messageKey{RpcbindProgram, 4, RpcbindGetAddr, true}, &GetAddrRes{Addr: "::1.8.1"}, "00000007 3a3a312e382e3100"},
 }
 

@@ -12,6 +12,9 @@ type System struct {
 	Dir     string // mount point
 	Mount   func(dir string) error
 	Unmount func(dir string) error
+	// PID is the process that serves the mount, while it is mounted; needed for
+	// Size.CPU.
+	PID func() (int, error)
 }
 
 // with mounts, runs f, and unmounts.

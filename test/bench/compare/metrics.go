@@ -17,6 +17,7 @@ type Size struct {
 	SmallFiles int           // created, examined and removed
 	ListFiles  int           // of the directory that ls lists
 	Random     time.Duration // of random reading
+	CPU        bool          // measure what the client's process spends
 }
 
 // metric is one figure; measure mounts and unmounts by itself.
@@ -28,7 +29,7 @@ type metric struct {
 // metrics are in this order because some need the files of those before.
 func (z Size) metrics() []metric {
 	small := func(s *System) string { return filepath.Join(s.Dir, "small") }
-	return []metric{
+	all := []metric{
 		{Metric{"sequential write 1 MiB, O_DIRECT", "MiB/s"}, func(s *System) (float64, error) {
 			return rate(s, z.FileMiB, func() error { return writeFile(large(s), z.FileMiB, unix.O_DIRECT) })
 		}},
@@ -58,6 +59,16 @@ func (z Size) metrics() []metric {
 		}},
 		{Metric{fmt.Sprintf("ls -l of %d files", z.ListFiles), "files/s"}, z.list},
 	}
+	if z.CPU {
+		all = append(all,
+			metric{Metric{"CPU of the client, writing 1 MiB, O_DIRECT", "ms/GiB"}, func(s *System) (float64, error) {
+				return z.cpu(s, func() error { return writeFile(large(s), z.FileMiB, unix.O_DIRECT) })
+			}},
+			metric{Metric{"CPU of the client, reading 1 MiB, O_DIRECT", "ms/GiB"}, func(s *System) (float64, error) {
+				return z.cpu(s, func() error { return readFile(large(s), z.FileMiB, unix.O_DIRECT) })
+			}})
+	}
+	return all
 }
 
 func large(s *System) string { return filepath.Join(s.Dir, "large") }

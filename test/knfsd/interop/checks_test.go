@@ -51,6 +51,8 @@ func guest(t testing.TB, g machine, command string) string {
 // rows are the plan rows that a mount of some kind must have taken.
 type rows struct {
 	inline, read, zero, write, reply bool
+	// padded calls are answered with ERR_CHUNK here, and go out once more unpadded.
+	padded bool
 }
 
 func (r rows) check(t *testing.T, s transport.Stats) {
@@ -66,6 +68,7 @@ func (r rows) check(t *testing.T, s transport.Stats) {
 		{"write chunks", r.write, s.WriteChunks},
 		{"reply chunks", r.reply, s.ReplyChunks},
 		{"reply chunks used", r.reply, s.LongReplies},
+		{"padded calls", r.padded, s.PaddedCalls},
 	} {
 		if c.want != (c.got > 0) {
 			t.Errorf("%s: %d, want some: %v", c.name, c.got, c.want)
@@ -85,13 +88,13 @@ type way struct {
 }
 
 // run mounts the server in this way, adding the words that find it, and puts
-// the mount through every check.
-func (w way) run(t *testing.T, g machine, source string, find func(proto string) string) transport.Stats {
+// the mount through every check. The wrapper is a command that runs rdmafs, if any.
+func (w way) run(t *testing.T, g machine, source string, find func(proto string) string, wrapper ...string) transport.Stats {
 	sub := "/export/" + w.name
 	guest(t, g, "mkdir "+sub)
 	// actimeo: the guest changes files behind the mount's back.
 	words := strings.TrimSuffix(find(w.proto)+",actimeo=1,"+w.words, ",")
-	m := mount.Mount(t, source, mount.Options{Words: words})
+	m := mount.Mount(t, source, mount.Options{Words: words, Wrapper: wrapper})
 	dir := filepath.Join(m.Dir, w.name)
 	t.Run("tree", func(t *testing.T) { tree(t, g, dir, sub) })
 	t.Run("directory", func(t *testing.T) { bigDirectory(t, g, dir, sub) })

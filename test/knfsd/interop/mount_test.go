@@ -30,6 +30,8 @@ func TestMountLinuxServer(t *testing.T) {
 		{"siw", "rdma", "", rows{inline: true, read: true, write: true, reply: true}},
 		{"siw-crc", "rdma", "crc", rows{inline: true, read: true, write: true, reply: true}},
 		{"siw-inline1024", "rdma", "inline=1024", rows{inline: true, read: true, write: true, reply: true}},
+		{"siw-version2", "rdma", "rdmavers=2", rows{inline: true, read: true, write: true, reply: true}},
+		{"siw-msgp", "rdma", "msgp=64:512", rows{inline: true, read: true, write: true, reply: true, padded: true}},
 		{"siw-noddp", "rdma", "noddp", rows{inline: true, zero: true, reply: true}},
 		{"siw-noddp-inline1024", "rdma", "noddp,inline=1024", rows{inline: true, zero: true, reply: true}},
 		{"tcp", "tcp", "", rows{}},

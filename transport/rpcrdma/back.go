@@ -1,0 +1,202 @@
+package rpcrdma
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// backCall serves calls of the server's on a link (RFC 8167), one at a time:
+// there are as many as credits granted. In version 1 chunks are not served in
+// this direction (section 5.3), so calls and replies are inline; back_long.go has
+// what version 2 adds.
+type backCall struct {
+	sender
+	l *link
+	// id is the ID of its work requests.
+	id uint64
+	// msg, which is as much of buf as the server receives, takes the reply, lent
+	// what the handler leases. longCall and longReply are empty unless version 2
+	// may be spoken.
+	buf, msg, lent, longCall, longReply mem.Seg
+	used                                int
+	sent                                chan struct{} // of capacity 1
+
+	hdr      Header
+	args     xdr.Reader
+	plan     []pulledChunk
+	chunks   []xdr.Chunk
+	reply    xdr.Writer
+	head     xdr.Writer
+	payloads [maxReplyPayloads]mem.Vec
+	added    int
+	local    []mem.Seg
+}
+
+// runBack serves the calls that the reaper hands over, until the link ends. It
+// is one of l.users.
+func (k *backCall) runBack(ctx context.Context) {
+	defer k.l.users.Done()
+	for {
+		select {
+		case a := <-k.l.calledBack:
+			k.run(ctx, a)
+		case <-k.l.done:
+			return
+		}
+	}
+}
+
+// run carries out the call in a.
+func (k *backCall) run(ctx context.Context, a arrival) {
+	l := k.l
+	in := l.bufs[a.recv].Bytes()[:a.n]
+	at, err := ParseHeader(in, &k.hdr)
+	if err != nil {
+		panic("rpcrdma: a header that the reaper has parsed does not parse") // the buffer is ours
+	}
+	k.msg, k.wrs, k.local = k.buf.Slice(0, l.sendInline()), k.wrs[:0], k.local[:0]
+	h := Header{
+		XID: k.hdr.XID, Version: k.hdr.Version, Credits: uint32(l.d.cfg.CallbackCredits), Proc: Msg,
+		Lists: Lists{Write: k.hdr.Lists.Write, Reply: k.hdr.Lists.Reply}, V2: V2{Direction: DirReply},
+	}
+	n, why, lost := 0, k.accept(ctx, in, at), false
+	if why == nil {
+		n, why, lost = k.serve(ctx, &h)
+	}
+	if lost {
+		l.fail(errNoReply)
+		return
+	}
+	if why != nil {
+		h.Proc, h.Err, h.Fault = Error, why.code, why.fault
+	}
+	k.head.Reset(k.msg.Bytes(), nil)
+	h.Append(&k.head)
+	k.send(ctx, a, max(n, len(k.head.Bytes())))
+}
+
+// accept makes args ready for the call in in, or tells why it cannot be served:
+// in version 1, because it has chunks, or has not the XID of its header.
+func (k *backCall) accept(ctx context.Context, in []byte, at int) *refusal {
+	l := &k.hdr.Lists
+	if k.hdr.Version == Version2 {
+		if why := k.fetch(ctx, in[at:]); why != nil {
+			return why
+		}
+	} else if k.hdr.Proc == NoMsg || len(l.Read)+len(l.Write) > 0 || l.Reply != nil {
+		return refuseCall(ErrBadXDR, Fault{}, "chunks in the backward direction")
+	} else {
+		k.args.ResetChunks(in[at:], 0, nil)
+		k.args.SetPadding(k.hdr.padding(at))
+	}
+	peek := k.args
+	if xid, kind := peek.Uint32(), peek.Uint32(); peek.Err() != nil || xid != k.hdr.XID || kind != 0 {
+		return refuseCall(ErrBadXDR, Fault{}, "no call with the header's XID")
+	}
+	return nil
+}
+
+// serve runs the handler. It returns how long the message with the reply is,
+// which stands in k.msg behind the header h, or why there can be none; lost is
+// set when the handler gave none.
+func (k *backCall) serve(ctx context.Context, h *Header) (n int, why *refusal, lost bool) {
+	room := replyHeaderLen(&k.hdr)
+	if room > k.msg.Len {
+		return 0, refuseCall(ErrBadXDR, Fault{}, "chunk lists whose return takes %d bytes", room), false
+	}
+	stream := k.msg.Slice(room, k.msg.Len-room)
+	if h.Lists.Reply != nil {
+		stream = k.longReply
+	}
+	k.reply.Reset(stream.Bytes(), k.payloads[:])
+	k.used, k.added = 0, 0
+	handled := false
+	q := transport.Request{
+		Transport: k.l.d.cfg.Device.Caps().Provider, Peer: k.l.conn.RemoteAddr().Addr().Unmap().String(),
+		Args: &k.args, Reply: &k.reply, Lease: k.lease, AddPayload: k.addPayload,
+	}
+	handler := handlerFunc(func(ctx context.Context, q *transport.Request) transport.AcceptStat {
+		handled = true
+		return k.l.d.cfg.Callbacks.Serve(ctx, q)
+	})
+	if !oncrpc.Serve(ctx, handler, &q) {
+		return 0, refuseCall(ErrBadXDR, Fault{}, "RPC header malformed"), handled
+	}
+	if total := k.reply.Len(); total > stream.Len {
+		return 0, refuseCall(ErrReplyResource, Fault{Needed: uint32(total)}, "reply of %d bytes", total), false
+	}
+	n = layOut(stream.Bytes(), k.reply.Bytes(), k.reply.Marks(), k.payloads[:], 0, true)
+	if h.Lists.Reply != nil {
+		return k.place(h, room, n)
+	}
+	return room + n, nil, false
+}
+
+type handlerFunc func(ctx context.Context, q *transport.Request) transport.AcceptStat
+
+func (f handlerFunc) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
+	return f(ctx, q)
+}
+
+// lease is transport.Request.Lease: more than fits an inline reply is no use.
+func (k *backCall) lease(n int) (mem.Seg, error) {
+	if n < 0 || n > k.lent.Len-k.used {
+		return mem.Seg{}, errTooLarge
+	}
+	k.used += n
+	return k.lent.Slice(k.used-n, n), nil
+}
+
+func (k *backCall) addPayload(v transport.Payload) int {
+	if k.added == maxReplyPayloads {
+		panic("rpcrdma: too many payloads in a reply")
+	}
+	k.payloads[k.added] = v
+	k.added++
+	return k.added - 1
+}
+
+// send posts the receive again, and then what is in k.wrs and the n bytes in
+// k.msg.
+func (k *backCall) send(ctx context.Context, a arrival, n int) {
+	l := k.l
+	l.d.stats.callbacks.Add(1)
+	if _, err := l.conn.PostRecv([]verbs.RecvWR{l.receive(a.recv)}); err != nil {
+		l.fail(err)
+		return
+	}
+	k.local = append(k.local, k.msg.Slice(0, n))
+	wr := verbs.SendWR{Op: verbs.OpSend, Signaled: true, Local: k.local[len(k.local)-1:]}
+	if rkey := k.hdr.invalidatable(); rkey != 0 {
+		wr.Op, wr.RKey = verbs.OpSendInvalidate, rkey
+	}
+	k.wrs = append(k.wrs, wr)
+	k.carryOut(ctx)
+}
+
+// carryOut posts k.wrs, the last of which is signaled, and waits for that. It
+// tells whether the link lives.
+func (k *backCall) carryOut(ctx context.Context) bool {
+	l := k.l
+	for i := range k.wrs {
+		k.wrs[i].ID = k.id
+	}
+	if _, err := l.post(ctx, &k.sender, nil); err != nil {
+		l.fail(err)
+		return false
+	}
+	k.wrs = k.wrs[:0]
+	l.arm(ctx, &k.sender)
+	defer k.stall.Stop()
+	select {
+	case <-k.sent:
+		return true
+	case <-l.done:
+		return false
+	}
+}

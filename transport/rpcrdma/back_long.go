@@ -1,0 +1,94 @@
+package rpcrdma
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// Calls of the server's with chunks, which version 2 allows when the client says
+// RDMA2_BKREQSUP_GENL (the draft, section 6.2.2).
+
+// maxBackLong bounds the bytes pulled for one such call, and those of its reply.
+const maxBackLong = 64 << 10
+
+// fetch pulls the read chunks of a call of version 2, which is followed by
+// inline, and makes args ready. Write chunks stay unused: what would go into
+// them comes in the stream.
+func (k *backCall) fetch(ctx context.Context, inline []byte) *refusal {
+	var err error
+	if k.plan, _, err = planPull(k.plan[:0], &k.hdr, len(inline), k.longCall.Len); err != nil {
+		return refuseCall(ErrBadXDR, Fault{}, "%v", err)
+	}
+	if len(k.plan) > 0 && k.l.conn.ReadsOut() == 0 {
+		return refuseCall(ErrReadChunks, Fault{}, "read chunk on a connection that allows no RDMA Read")
+	}
+	k.chunks = k.chunks[:0]
+	for _, p := range k.plan {
+		off := p.Off
+		for _, s := range k.hdr.Lists.Read[p.First:p.Last] {
+			if !k.read(ctx, s.Segment, off) {
+				return refuseCall(ErrSystem, Fault{}, "link lost")
+			}
+			off += int(s.Length)
+		}
+		k.chunks = append(k.chunks, xdr.Chunk{Pos: p.Pos, Data: k.longCall.Slice(p.Off, p.Len).Bytes()})
+	}
+	if k.hdr.Proc == NoMsg {
+		k.args.ResetChunks(k.chunks[0].Data, 0, k.chunks[1:])
+	} else {
+		k.args.ResetChunks(inline, 0, k.chunks)
+	}
+	return nil
+}
+
+// read fetches a segment to off of longCall, one request at a time. It tells
+// whether the link lives.
+func (k *backCall) read(ctx context.Context, s Segment, off int) bool {
+	most := k.l.d.cfg.Device.Caps().MaxMessage
+	for done := 0; done < int(s.Length); {
+		n := min(int(s.Length)-done, most)
+		k.local = append(k.local[:0], k.longCall.Slice(off+done, n))
+		k.wrs = append(k.wrs[:0], verbs.SendWR{
+			Op: verbs.OpRead, Signaled: true, Local: k.local, RKey: s.Handle, Addr: s.Offset + uint64(done),
+		})
+		if !k.carryOut(ctx) {
+			return false
+		}
+		done += n
+	}
+	return true
+}
+
+// place puts the reply of n bytes, which stands in longReply, into msg behind
+// room for the header if it fits there, and else, by the requests it leaves in
+// k.wrs, into the reply chunk of h.
+func (k *backCall) place(h *Header, room, n int) (int, *refusal, bool) {
+	for _, w := range h.Lists.Write {
+		w.fill(0)
+	}
+	chunk := h.Lists.Reply
+	if room+n <= k.msg.Len {
+		copy(k.msg.Slice(room, n).Bytes(), k.longReply.Bytes())
+		chunk.fill(0)
+		return room + n, nil, false
+	}
+	if n > chunk.Len() {
+		return 0, refuseCall(ErrReplyResource, Fault{Needed: uint32(n)}, "reply of %d bytes for a chunk of %d", n, chunk.Len()), false
+	}
+	chunk.fill(n)
+	most, off := k.l.d.cfg.Device.Caps().MaxMessage, 0
+	k.local = k.local[:0]
+	for _, s := range chunk {
+		for done := 0; done < int(s.Length); {
+			m := min(int(s.Length)-done, most)
+			k.local = append(k.local, k.longReply.Slice(off, m))
+			i := len(k.local)
+			k.wrs = append(k.wrs, verbs.SendWR{Op: verbs.OpWrite, Local: k.local[i-1 : i : i], RKey: s.Handle, Addr: s.Offset + uint64(done)})
+			off, done = off+m, done+m
+		}
+	}
+	h.Proc = NoMsg
+	return room, nil, false
+}

@@ -1,0 +1,294 @@
+package rpcrdma
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// introduce tells the server what the raw client receives, and how much of the
+// backward direction. The server's answers, if any, are taken.
+func (c *rawClient) introduce(size, backward uint32) {
+	c.t.Helper()
+	c.call(Header{XID: 9, Version: Version2, Credits: 16, Proc: ConnProp, V2: introduction(size, backward, 0)}, nil)
+	c.ping2(10)
+}
+
+// startBack2 starts a server that can call back, and a raw client of version 2.
+func startBack2(t *testing.T) (*rawClient, transport.Backchannel) {
+	t.Helper()
+	s, seen := startBack(t, ServerConfig{Backward: 2})
+	c, props := dialRaw2(t, s)
+	wantProps(t, &props, ConnProp, "1=4096", "2=2")
+	return c, <-seen
+}
+
+// TestBackwardSupport has a server call what the client says it takes: the
+// draft, section 6.2.2.
+func TestBackwardSupport(t *testing.T) {
+	c, back := startBack2(t)
+	long := nullCall()
+	long.Args = longArgs(2000)
+	// Inline, by default.
+	wantFate(t, back.Call(within(t, patience), long), transport.NotSent, errBackTooLong)
+	answered := make(chan error, 1)
+	runCall := func() { answered <- back.Call(within(t, patience), nullCall()) }
+	go runCall()
+	q, body := c.reply()
+	if q.Proc != Msg || q.Direction != DirCall || q.InvHandle != 0 || q.Version != Version2 {
+		t.Errorf("call %+v", q)
+	}
+	c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: Msg, V2: V2{Direction: DirReply}}, rpcAccepted(beUint32(body)))
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	c.introduce(4096, uint32(BackwardNone))
+	wantFate(t, back.Call(within(t, patience), nullCall()), transport.NotSent, errNoBackward)
+	c.introduce(4096, uint32(BackwardGeneral))
+	tooLong := nullCall()
+	tooLong.Args = longArgs(20000)
+	wantFate(t, back.Call(within(t, patience), tooLong), transport.NotSent, errBackTooLong)
+	c.ping2(11)
+}
+
+// TestServerBackwardLong has a server make long calls, and a client answer them
+// in every way, right and wrong.
+func TestServerBackwardLong(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		answer func(c *rawClient, q *Header)
+		err    error // nil: success
+	}{
+		{"inline", func(c *rawClient, q *Header) {
+			l := Lists{Reply: append(Chunk{}, q.Lists.Reply...)}
+			l.Reply.fill(0)
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Lists: l, V2: V2{Direction: DirReply}}, rpcAccepted(q.XID, 7))
+		}, nil},
+		{"in the reply chunk, key invalidated", func(c *rawClient, q *Header) {
+			l := Lists{Reply: append(Chunk{}, q.Lists.Reply...)}
+			l.Reply.fill(28)
+			c.write(q.Lists.Reply[0], rpcAccepted(q.XID, 7))
+			h := Header{XID: q.XID, Version: Version2, Credits: 4, Proc: NoMsg, Lists: l, V2: V2{Direction: DirReply}}
+			b := encodeHeader(&h)
+			copy(c.out.Bytes(), b)
+			c.post(verbs.SendWR{Op: verbs.OpSendInvalidate, RKey: q.InvHandle, Local: transport.Payload{c.out.Slice(0, len(b))}})
+		}, nil},
+		{"more than the chunk holds", func(c *rawClient, q *Header) {
+			l := Lists{Reply: append(Chunk{}, q.Lists.Reply...)}
+			l.Reply[0].Length++
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: NoMsg, Lists: l, V2: V2{Direction: DirReply}}, nil)
+		}, transport.ErrProtocol},
+		{"nothing in the chunk", func(c *rawClient, q *Header) {
+			l := Lists{Reply: append(Chunk{}, q.Lists.Reply...)}
+			l.Reply.fill(0)
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: NoMsg, Lists: l, V2: V2{Direction: DirReply}}, nil)
+		}, transport.ErrProtocol},
+		{"another's reply in the chunk", func(c *rawClient, q *Header) {
+			l := Lists{Reply: append(Chunk{}, q.Lists.Reply...)}
+			l.Reply.fill(28)
+			c.write(q.Lists.Reply[0], rpcAccepted(q.XID+1, 7))
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: NoMsg, Lists: l, V2: V2{Direction: DirReply}}, nil)
+		}, transport.ErrProtocol},
+		{"error", func(c *rawClient, q *Header) {
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: Error, Err: ErrSystem}, nil)
+		}, transport.ErrProtocol},
+		{"read list", func(c *rawClient, q *Header) {
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: NoMsg, Lists: Lists{Read: q.Lists.Read}, V2: V2{Direction: DirReply}}, nil)
+		}, transport.ErrProtocol},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, back := startBack2(t)
+			c.introduce(4096, uint32(BackwardGeneral))
+			call := pingCall(nil)
+			call.Args, call.ReplyMax = longArgs(2000), 8000
+			answered := make(chan error, 1)
+			runCall := func() { answered <- back.Call(within(t, patience), call) }
+			for range 3 { // more often than there are slots
+				go runCall()
+				q, _ := c.reply()
+				if q.Proc != NoMsg || q.Direction != DirCall || len(q.Lists.Read) != 1 || q.Lists.Read[0].Position != 0 ||
+					q.Lists.Reply.Len() < 8000 || !q.Lists.names(q.InvHandle) {
+					t.Fatalf("call %+v", q)
+				}
+				if b := c.read(q.Lists.Read[0].Segment); beUint32(b) != q.XID || beUint32(b[len(b)-4:]) != 1999 {
+					t.Errorf("call of %d bytes", len(b))
+				}
+				tc.answer(c, &q)
+				err := <-answered
+				if tc.err != nil {
+					wantFate(t, err, transport.Answered, tc.err)
+				} else if err != nil {
+					t.Error(err)
+				}
+				c.ping2(50)
+			}
+		})
+	}
+}
+
+// TestServerBackwardLongGivenUp: the memory of a long call that is given up is
+// out of the client's reach at once.
+func TestServerBackwardLongGivenUp(t *testing.T) {
+	c, back := startBack2(t)
+	c.introduce(4096, uint32(BackwardGeneral))
+	call := nullCall()
+	call.Args = longArgs(2000)
+	ctx, cancel := context.WithCancel(context.Background())
+	answered := make(chan error, 1)
+	runCall := func() { answered <- back.Call(ctx, call) }
+	go runCall()
+	q, _ := c.reply()
+	cancel()
+	wantFate(t, <-answered, transport.Unknown, context.Canceled)
+	c.post(verbs.SendWR{Op: verbs.OpRead, Signaled: true, RKey: q.Lists.Read[0].Handle, Addr: q.Lists.Read[0].Offset,
+		Local: transport.Payload{c.data.Slice(0, 100)}})
+	c.wantLost()
+}
+
+// write places b in a segment of the server's.
+func (c *rawClient) write(s Segment, b []byte) {
+	c.t.Helper()
+	local := c.data.Slice(0, len(b))
+	copy(local.Bytes(), b)
+	c.post(verbs.SendWR{Op: verbs.OpWrite, Signaled: true, RKey: s.Handle, Addr: s.Offset, Local: transport.Payload{local}})
+	c.wait(verbs.OpWrite)
+}
+
+// TestClientServesLongBackward has a scripted server make calls with chunks.
+func TestClientServesLongBackward(t *testing.T) {
+	big := rpcCall(77, procSum, 20000)
+	big = append(append(big, testPattern(20000)...), xdrWords(0xbbbb)...)
+	for _, tc := range []struct {
+		name string
+		call func(p *peer) (h Header, body []byte, err error)
+		want func(p *peer, h *Header, body []byte) error
+	}{
+		{"long call", func(p *peer) (Header, []byte, error) {
+			seg, err := p.open(0, big, verbs.RemoteRead)
+			return Header{Proc: NoMsg, Lists: Lists{Read: []ReadSegment{{Segment: seg}}}, V2: V2{InvHandle: seg.Handle}}, nil, err
+		}, wantBack(Msg, sumReply(testPattern(20000))...)},
+		{"read chunk", func(p *peer) (Header, []byte, error) {
+			b, pos := sumCall(77, 9001)
+			seg, err := p.open(0, testPattern(9001), verbs.RemoteRead)
+			return Header{Proc: Msg, Lists: Lists{Read: []ReadSegment{{Position: pos, Segment: seg}}}}, b, err
+		}, wantBack(Msg, sumReply(testPattern(9001))...)},
+		{"long reply", func(p *peer) (Header, []byte, error) {
+			seg, err := p.open(0, make([]byte, 20000), verbs.RemoteWrite)
+			return Header{Proc: Msg, Lists: Lists{Reply: Chunk{seg}}}, rpcCall(77, procList, 3000), err
+		}, func(p *peer, h *Header, _ []byte) error {
+			got := p.data.Slice(0, h.Lists.Reply.Len()).Bytes()
+			if h.Proc != NoMsg || len(got) != 24+12000 || beUint32(got[len(got)-4:]) != 2999 || beUint32(got) != 77 {
+				return errors.New("no long reply")
+			}
+			return nil
+		}},
+		{"reply chunk not needed, write chunk not used", func(p *peer) (Header, []byte, error) {
+			seg, err := p.open(0, make([]byte, 20000), verbs.RemoteWrite)
+			return Header{Proc: Msg, Lists: Lists{Write: []Chunk{{seg}}, Reply: Chunk{seg}}}, rpcCall(77, procList, 3), err
+		}, func(p *peer, h *Header, body []byte) error {
+			if h.Lists.Reply.Len() != 0 || h.Lists.Write[0].Len() != 0 {
+				return errors.New("chunks used")
+			}
+			return wantBack(Msg, 0, 1, 2)(p, h, body)
+		}},
+		{"reply chunk too small", func(p *peer) (Header, []byte, error) {
+			seg, err := p.open(0, make([]byte, 5000), verbs.RemoteWrite)
+			return Header{Proc: Msg, Lists: Lists{Reply: Chunk{seg}}}, rpcCall(77, procList, 3000), err
+		}, wantBackFault(ErrReplyResource, Fault{Needed: 12024})},
+		{"reply that is too long", func(p *peer) (Header, []byte, error) {
+			return Header{Proc: Msg}, rpcCall(77, procList, 3000), nil
+		}, wantBackFault(ErrReplyResource, Fault{Needed: 12024})},
+		{"call longer than may be", func(p *peer) (Header, []byte, error) {
+			return Header{Proc: NoMsg, Lists: Lists{Read: []ReadSegment{{Segment: Segment{Handle: 1, Length: maxBackLong + 1}}}}}, nil, nil
+		}, wantBackFault(ErrBadXDR, Fault{})},
+		{"another XID inside", func(p *peer) (Header, []byte, error) {
+			return Header{Proc: Msg}, rpcCall(78, procNull), nil
+		}, wantBackFault(ErrBadXDR, Fault{})},
+		{"a reply that is said to be a call", func(p *peer) (Header, []byte, error) {
+			return Header{Proc: Msg}, rpcAccepted(77), nil
+		}, wantBackFault(ErrBadXDR, Fault{})},
+		{"too many write chunks", func(p *peer) (Header, []byte, error) {
+			return Header{Proc: Msg, Lists: Lists{Write: make([]Chunk, MaxWriteChunks+1)}}, rpcCall(77, procNull), nil
+		}, wantBackFault(ErrWriteChunks, Fault{Max: MaxWriteChunks})},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			checked := make(chan error, 1)
+			addr := startPeer(t, nil, func(p *peer) error {
+				if _, err := p.control(ConnProp); err != nil {
+					return err
+				}
+				h, body, err := tc.call(p)
+				if err != nil {
+					return err
+				}
+				h.XID, h.Version, h.Credits = 77, Version2, 3
+				if err := p.send(append(encodeHeader(&h), body...)); err != nil {
+					return err
+				}
+				for {
+					q, err := p.call()
+					switch {
+					case err != nil:
+						return err
+					case q.XID == 77:
+						checked <- tc.want(p, &q.Header, q.body)
+					default:
+						if err := p.send(q.inline(5)); err != nil {
+							return err
+						}
+					}
+				}
+			})
+			r := dialPeer(t, addr, func(cfg *DialerConfig) { cfg.TryVersion2, cfg.Callbacks = true, newTestProgram() })
+			wantAlive2(t, r)
+			if err := <-checked; err != nil {
+				t.Error(err)
+			}
+			wantAlive2(t, r)
+			if b := r.d.Stats().Terms.Backward; b != "general" {
+				t.Errorf("takes %s", b)
+			}
+		})
+	}
+}
+
+func wantAlive2(t *testing.T, r *rig) {
+	t.Helper()
+	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+}
+
+func wantBack(proc Proc, results ...uint32) func(p *peer, h *Header, body []byte) error {
+	return func(_ *peer, h *Header, body []byte) error {
+		if h.Proc != proc || h.Direction != DirReply || !bytes.Equal(body, rpcAccepted(77, results...)) {
+			return errors.New("wrong reply")
+		}
+		return nil
+	}
+}
+
+func wantBackFault(code ErrCode, f Fault) func(p *peer, h *Header, body []byte) error {
+	return func(_ *peer, h *Header, _ []byte) error {
+		if h.Proc != Error || h.Err != code || h.Fault != f {
+			return errors.New("wrong error")
+		}
+		return nil
+	}
+}
+
+// open puts b into the peer's data from off on and opens it to the requester.
+func (p *peer) open(off int, b []byte, access verbs.Access) (Segment, error) {
+	w, err := p.conn.NewWindow()
+	if err != nil {
+		return Segment{}, err
+	}
+	s := p.data.Slice(off, len(b))
+	copy(s.Bytes(), b)
+	seg := Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
+	return seg, p.post(verbs.SendWR{Op: verbs.OpBind, Window: w, Access: access, Local: transport.Payload{s}})
+}

@@ -1,0 +1,81 @@
+package rpcrdma
+
+import (
+	"errors"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+)
+
+// RDMA_MSGP (RFC 5666 section 3.9) carries a message in which counted opaque
+// data from a threshold on is aligned by padding in front of it. The section
+// says "at or above" the threshold in one place and "exceeds" in another: here
+// it is at or above. It counts from "the current XDR stream position": the
+// stream here begins with the transport header, which is itself XDR, because
+// data is else not aligned in the receiver's buffer, which is the purpose.
+
+// padHeaderLen is what RDMA_MSGP's header has more than RDMA_MSG's.
+const padHeaderLen = 8
+
+// Padding says when calls are sent as RDMA_MSGP: when they travel inline and
+// hold a payload of Threshold bytes or more, which then starts at a multiple of
+// Align bytes of the message. The zero Padding is never.
+type Padding struct{ Align, Threshold int }
+
+// Bounds of Padding. Below 512 bytes a threshold would concern credentials,
+// which are of up to 400 bytes.
+const (
+	MinPadThreshold = 512
+	MaxPadAlign     = 4096
+)
+
+// padding is how the message that follows the header h, of n bytes, is padded.
+func (h *Header) padding(n int) xdr.Padding {
+	if h.Proc != MsgP {
+		return xdr.Padding{}
+	}
+	return xdr.Padding{Base: n, Align: int(h.Align), Threshold: int(h.Threshold)}
+}
+
+// encodePadded encodes the call again, padded, if that is wanted and fits.
+func (l *link) encodePadded(s *slot, xid uint32, c *transport.Call) {
+	want := l.d.cfg.Padding
+	if want.Align == 0 || s.terms.Version != Version1 || s.plan.Call != CallInline || l.d.noPadding.Load() {
+		return
+	}
+	large := false
+	for _, it := range s.shape.Send {
+		large = large || it.Len >= want.Threshold
+	}
+	if !large {
+		return
+	}
+	header := s.plan.HeaderLen + padHeaderLen
+	encode := func(p xdr.Padding) {
+		s.cw.Reset(s.call.Bytes(), c.Send)
+		s.cw.SetPadding(p)
+		oncrpc.AppendCall(&s.cw, xid, c, l.d.cfg.MachineName)
+	}
+	encode(xdr.Padding{Base: header, Align: want.Align, Threshold: want.Threshold})
+	if header+s.cw.Len() > s.terms.SendInline {
+		encode(xdr.Padding{})
+		return
+	}
+	s.plan.Padded, s.plan.HeaderLen, s.plan.CallLen = true, header, s.cw.Len()
+	s.shape.Head = len(s.cw.Bytes())
+}
+
+// paddingRefused tells whether err is the server's refusal of a call for no
+// other reason than that it was padded, and takes care that none is any more.
+func (l *link) paddingRefused(s *slot, err error) bool {
+	var re *ReplyError
+	if !s.plan.Padded || !errors.As(err, &re) || re.Code != ErrChunk {
+		return false
+	}
+	if !l.d.noPadding.Swap(true) {
+		l.d.cfg.Logf("%s answers padded calls (RDMA_MSGP) with ERR_CHUNK, as RFC 8166 has servers do: "+
+			"calls are sent unpadded from here on, and the option msgp can be left out", l.d.cfg.Addr)
+	}
+	return true
+}

@@ -1,0 +1,107 @@
+package rpcrdma
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// Replies by read chunks (RFC 5666 section 3.8), taken when
+// DialerConfig.ReadReplies is set: calls then offer no chunks for their replies,
+// and what a reply does not hold inline its caller fetches by RDMA Read. Then
+// it sends RDMA_DONE, under the credit of the call, which is given back
+// afterwards: so the messages under way never exceed the grant.
+
+// readsOut is how many RDMA Reads a link has outstanding.
+const readsOut = 16
+
+// byReadChunks tells whether the reply in s is to be fetched.
+func (l *link) byReadChunks(s *slot) bool {
+	return s.terms.ReadReplies && s.fault == nil && len(s.reply.Lists.Read) > 0
+}
+
+// pull fetches the read chunks of the reply in s into a long buffer. What the
+// reply claims to be is bounded by what the call allows it to be.
+func (l *link) pull(ctx context.Context, s *slot) error {
+	limit := s.shape.ReplyHead + len(s.reply.Lists.Read)*(chunkAlign+4)
+	for _, it := range s.shape.Recv {
+		limit += it.padded()
+	}
+	chunks, total, err := planPull(nil, &s.reply, s.replyLen-s.headerLen, limit)
+	if err != nil {
+		return badReply("%v", err)
+	}
+	l.releaseLong(s) // that of a long call has served
+	if s.lease, err = l.long.lease(ctx, l.done, total); err != nil {
+		return err
+	}
+	most := l.d.cfg.Device.Caps().MaxMessage
+	s.wrs, s.pulled = s.wrs[:0], s.pulled[:0]
+	s.local = s.local[:0]
+	for _, c := range chunks {
+		off := c.Off
+		for _, seg := range s.reply.Lists.Read[c.First:c.Last] {
+			for done := 0; done < int(seg.Length); {
+				n := min(int(seg.Length)-done, most)
+				s.local = append(s.local, s.lease.Slice(off, n))
+				k := len(s.local)
+				s.wrs = append(s.wrs, verbs.SendWR{ID: sendID(s), Op: verbs.OpRead, Signaled: true,
+					Local: s.local[k-1 : k : k], RKey: seg.Handle, Addr: seg.Offset + uint64(done)})
+				off, done = off+n, done+n
+			}
+		}
+		s.pulled = append(s.pulled, xdr.Chunk{Pos: c.Pos, Data: s.lease.Slice(c.Off, c.Len).Bytes()})
+	}
+	for all := s.wrs; len(all) > 0; all = all[len(s.wrs):] {
+		if l.reads == 0 {
+			return badReply("it has read chunks, and the server serves no RDMA Read")
+		}
+		s.wrs = all[:min(len(all), l.reads)]
+		l.mu.Lock()
+		s.reading = len(s.wrs)
+		l.mu.Unlock()
+		if _, err := l.post(ctx, &s.sender, nil); err != nil {
+			l.fail(err)
+		}
+		l.settle(ctx, s)
+		if l.Err() != nil {
+			return errLinkDead
+		}
+	}
+	l.d.stats.readReplies.Add(1)
+	return nil
+}
+
+// sendDone tells the responder that the chunks of its reply to s are not needed
+// any more.
+func (l *link) sendDone(s *slot) {
+	ctx := context.Background()
+	h := Header{XID: s.xid, Version: Version1, Credits: uint32(l.credits.requested), Proc: Done}
+	s.hw.Reset(s.header.Bytes(), nil)
+	h.Append(&s.hw)
+	s.local = append(s.local[:0], s.header.Slice(0, len(s.hw.Bytes())))
+	s.wrs = append(s.wrs[:0], verbs.SendWR{ID: sendID(s), Op: verbs.OpSend, Signaled: true, Local: s.local})
+	l.mu.Lock()
+	s.sending = true
+	l.mu.Unlock()
+	if _, err := l.post(ctx, &s.sender, nil); err != nil {
+		l.fail(err)
+	}
+	l.settle(ctx, s)
+}
+
+// runDone sends RDMA_DONE for the replies that nobody waits for any more, until
+// the link ends. It is one of l.users.
+func (l *link) runDone() {
+	defer l.users.Done()
+	for {
+		select {
+		case s := <-l.undone:
+			l.sendDone(s)
+			l.finish(s)
+		case <-l.done:
+			return
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package rpcrdma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// Backward calls that do not fit inline, or whose replies might not: in version
+// 2, to a client that says RDMA2_BKREQSUP_GENL (the draft, section 6.2.2). The
+// call goes as a Position-Zero read chunk, the reply may come in a reply chunk.
+
+// backLong is what of a slot is for such calls.
+type backLong struct {
+	lease, call, reply mem.Seg
+	offered            Chunk
+	keys               []key // guarded by backchannel.mu
+}
+
+// sendLong sends the call if it does not fit inline, or its reply might not. It
+// tells whether that is so; if not, it has done nothing.
+func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Call, h *Header) (long bool, err error) {
+	cfg := &b.c.s.cfg
+	most := min(maxBackLong, cfg.MaxPayload)
+	msg := s.buf.Slice(0, b.c.sendInline(h.Version))
+	s.cw.Reset(msg.Bytes(), c.Send)
+	oncrpc.AppendCall(&s.cw, s.xid, c, "")
+	call, reply := s.cw.Len(), oncrpc.MaxReplyHeader+max(c.ReplyMax, 0)
+	for _, v := range c.Recv {
+		reply += v.Len() + xdr.Pad(v.Len())
+	}
+	if EmptyHeaderLen2+reply <= min(cfg.InlineIn, b.c.props.receiveLimit()) {
+		reply = 0
+	}
+	reply = min(reply+xdr.Pad(reply), most)
+	room := EmptyHeaderLen2
+	if reply > 0 {
+		room += replyChunkLen(1)
+	}
+	inline := room+call <= msg.Len
+	switch {
+	case inline && reply == 0:
+		return false, nil
+	case inline:
+		call = 0
+	case call > most:
+		return true, fmt.Errorf("%w: %d bytes, %d are allowed", errBackTooLong, call, most)
+	default:
+		h.Proc = NoMsg
+	}
+	l := &s.long
+	at := roundUp(call, chunkAlign)
+	if l.lease, err = b.c.s.pool.try(&b.c.acct, at+reply); err != nil {
+		return true, err
+	}
+	l.call, l.reply = l.lease.Slice(0, call), l.lease.Slice(at, reply)
+	if reply > 0 {
+		seg, err := b.open(s, l.reply, verbs.RemoteWrite)
+		if err != nil {
+			return true, err
+		}
+		l.offered = Chunk{seg}
+		h.Lists.Reply = l.offered
+	}
+	n := room
+	if inline {
+		stream := msg.Slice(room, msg.Len-room).Bytes()
+		s.cw.Reset(stream, c.Send)
+		oncrpc.AppendCall(&s.cw, s.xid, c, "")
+		n += layOut(stream, s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
+	} else {
+		layOut(l.call.Bytes(), s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
+		seg, err := b.open(s, l.call, verbs.RemoteRead)
+		if err != nil {
+			return true, err
+		}
+		h.Lists.Read = []ReadSegment{{Segment: seg}}
+		n += readListLen(1)
+	}
+	if b.c.s.dev.Caps().RemoteInvalidate {
+		h.InvHandle = l.keys[0].rkey
+	}
+	s.hw.Reset(msg.Bytes(), nil)
+	h.Append(&s.hw)
+	return true, b.post(ctx, s, msg.Slice(0, n))
+}
+
+// open appends the request that opens m to the client.
+func (b *backchannel) open(s *backSlot, m mem.Seg, access verbs.Access) (Segment, error) {
+	w, err := b.c.takeWindow()
+	if err != nil {
+		b.mu.Lock()
+		s.long.unbound()
+		b.mu.Unlock()
+		s.wrs = s.wrs[:0]
+		return Segment{}, err
+	}
+	seg := Segment{Handle: w.Next(m), Length: uint32(m.Len), Offset: w.Addr(m)}
+	b.mu.Lock()
+	s.long.keys = append(s.long.keys, key{window: w, rkey: seg.Handle})
+	b.mu.Unlock()
+	s.wrs = append(s.wrs, verbs.SendWR{Op: verbs.OpBind, Window: w, Access: access, Local: mem.Vec{m}})
+	return seg, nil
+}
+
+// unbound notes that the keys are none, because their binds were not posted or
+// the connection is closed.
+func (l *backLong) unbound() {
+	for i := range l.keys {
+		l.keys[i].dead = true
+	}
+}
+
+// invalidated notes that the client has invalidated a key.
+func (b *backchannel) invalidated(rkey uint32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.all {
+		for j := range b.all[i].long.keys {
+			if k := &b.all[i].long.keys[j]; k.rkey == rkey {
+				k.dead = true
+			}
+		}
+	}
+}
+
+// collect takes the reply out of the reply chunk, if it came there, and refuses
+// one that breaks what was offered.
+func (s *backSlot) collect() error {
+	if s.placed == nil {
+		return nil
+	}
+	n, err := returned(s.placed, s.long.offered)
+	if err != nil {
+		return err
+	}
+	s.body = append(s.body[:0], s.long.reply.Bytes()[:n]...)
+	if xid, reply, ok := oncrpc.PeekXID(s.body); !ok || !reply || xid != s.xid {
+		return badReply("reply chunk of %d bytes without the reply to the call", n)
+	}
+	return nil
+}
+
+// fence makes the keys of s invalid and gives its memory back. It returns when
+// the client can reach nothing of it any more; a client that lets it wait for
+// too long is dropped by runWatch.
+func (b *backchannel) fence(s *backSlot) {
+	l := &s.long
+	if l.lease.Len == 0 {
+		return
+	}
+	var wrs []verbs.SendWR
+	b.mu.Lock()
+	for _, k := range l.keys {
+		if !k.dead {
+			wrs = append(wrs, verbs.SendWR{Op: verbs.OpLocalInvalidate, RKey: k.rkey})
+		}
+	}
+	s.closing = len(wrs) > 0
+	b.mu.Unlock()
+	if len(wrs) > 0 {
+		// Not bounded by the caller's context: the memory is not ours before.
+		if err := b.c.post(context.Background(), len(b.c.calls)+s.index, wrs, s.wc[:]); err != nil && !errors.Is(err, errLinkDead) {
+			b.c.fail(err)
+		}
+		b.settle(s)
+	}
+	b.c.mu.Lock()
+	for _, k := range l.keys {
+		b.c.windows = append(b.c.windows, k.window)
+	}
+	b.c.mu.Unlock()
+	b.c.s.pool.release(&b.c.acct, l.lease)
+	b.mu.Lock()
+	s.long = backLong{keys: l.keys[:0]}
+	b.mu.Unlock()
+}
+
+// settle waits until the keys of s are invalid, or the connection is closed.
+func (b *backchannel) settle(s *backSlot) {
+	for {
+		b.mu.Lock()
+		closing := s.closing
+		b.mu.Unlock()
+		if !closing {
+			return
+		}
+		select {
+		case <-s.woke:
+		case <-b.ended:
+			return
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package rpcrdma
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// Replies by read chunks (RFC 5666 sections 3.4 and 3.8; RFC 8166 section 4.3.1
+// dropped them): what of a reply fits neither inline nor the client's chunks is
+// opened to the client, which fetches it and then sends RDMA_DONE. Until then
+// the call keeps its memory and its keys, and one credit of the client's is not
+// granted. A client has so many of them at most, further replies wait; and one
+// that does not send RDMA_DONE within ServerConfig.DoneTimeout is dropped.
+
+// maxExposed bounds the segments of one reply, so that the requests that open
+// or close them are one group.
+const maxExposed = groupWRs - 1
+
+// inRead as an element of replyPlan.Into: that payload has a read chunk.
+const inRead = -2
+
+// planExposed replans a reply that fits nowhere: payloads that were to stay in
+// the stream get read chunks, and if it still does not fit, the stream gets one
+// at Position Zero. segs tells the segments of a payload.
+func planExposed(p replyPlan, marks []xdr.Mark, segs func(xdr.Mark) int, header, head, room int) replyPlan {
+	if len(p.Into) < len(marks) {
+		return p // a payload exceeds its write chunk
+	}
+	n := 0
+	for i, m := range marks {
+		if p.Into[i] == inStream && m.Len > 0 {
+			p.Into[i] = inRead
+			n += segs(m)
+		}
+	}
+	p.Stream = head
+	switch {
+	case n <= maxExposed && header+readListLen(n)+head <= room:
+		p.Kind, p.Exposed = replyRead, n
+	case n < maxExposed && header+readListLen(n+1) <= room:
+		p.Kind, p.Exposed = replyReadLong, n+1
+	}
+	return p
+}
+
+// expose makes the requests that open the reply's read chunks to the client, and
+// the read list that names them. It waits while the client owes too many
+// RDMA_DONE.
+func (k *serverCall) expose(ctx context.Context, plan replyPlan, head mem.Seg, marks []xdr.Mark) ([]ReadSegment, error) {
+	select {
+	case k.c.exposures <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	list := k.opened[:0]
+	if plan.Kind == replyReadLong {
+		var err error
+		if list, err = k.open(list, 0, head); err != nil {
+			return nil, err
+		}
+	}
+	for i, m := range marks {
+		if plan.Into[i] != inRead {
+			continue
+		}
+		for _, s := range k.payloads[m.Index] {
+			if s.Len == 0 {
+				continue
+			}
+			var err error
+			if list, err = k.open(list, m.Pos, s); err != nil {
+				return nil, err
+			}
+		}
+	}
+	k.opened = list
+	return list, k.owed()
+}
+
+// open appends a request that lets the client read s.
+func (k *serverCall) open(list []ReadSegment, pos int, s mem.Seg) ([]ReadSegment, error) {
+	w, err := k.c.takeWindow()
+	if err != nil {
+		return nil, err
+	}
+	k.windows = append(k.windows, w)
+	seg := Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
+	k.wrs = append(k.wrs, verbs.SendWR{Op: verbs.OpBind, Window: w, Access: verbs.RemoteRead, Local: k.local(s)})
+	return append(list, ReadSegment{Position: uint32(pos), Segment: seg}), nil
+}
+
+// owed notes that the client owes RDMA_DONE for k.
+func (k *serverCall) owed() error {
+	c := k.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.exposed[k.hdr.XID] != nil {
+		return chunkError("two calls under XID %#x", k.hdr.XID)
+	}
+	k.refs.Add(1)
+	k.exposedAt = time.Now()
+	c.exposed[k.hdr.XID] = k
+	return nil
+}
+
+// done handles RDMA_DONE, which came in k: the chunks of the call that it names
+// are closed. Their completion ends that call.
+func (k *serverCall) done(ctx context.Context) {
+	c := k.c
+	c.mu.Lock()
+	e := c.exposed[k.hdr.XID]
+	delete(c.exposed, k.hdr.XID)
+	c.mu.Unlock()
+	if e == nil {
+		k.ignore(ctx)
+		return
+	}
+	c.s.count.dones.Add(1)
+	err := k.repost()
+	if err == nil {
+		k.wrs = k.wrs[:0]
+		for _, s := range e.opened {
+			k.wrs = append(k.wrs, verbs.SendWR{Op: verbs.OpLocalInvalidate, RKey: s.Handle})
+		}
+		err = c.post(ctx, e.id, k.wrs, k.wc[:])
+	}
+	if err != nil {
+		k.abandon(ctx, err)
+	}
+}
+
+// closed is called when the call's keys are invalid.
+func (k *serverCall) closed() {
+	c := k.c
+	c.mu.Lock()
+	c.windows = append(c.windows, k.windows...)
+	c.mu.Unlock()
+	k.windows = k.windows[:0]
+	<-c.exposures
+	k.unref()
+}
+
+func (c *serverConn) takeWindow() (verbs.Window, error) {
+	c.mu.Lock()
+	if n := len(c.windows); n > 0 {
+		w := c.windows[n-1]
+		c.windows = c.windows[:n-1]
+		c.mu.Unlock()
+		return w, nil
+	}
+	c.mu.Unlock()
+	return c.conn.NewWindow()
+}
+
+// doneOverdue tells whether the client has owed an RDMA_DONE for too long. c.mu
+// is held.
+func (c *serverConn) doneOverdue(now time.Time) error {
+	for xid, k := range c.exposed {
+		if d := now.Sub(k.exposedAt); d >= c.s.cfg.DoneTimeout {
+			return fmt.Errorf("client did not send RDMA_DONE for call %#x within %v", xid, d.Round(time.Millisecond))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package rpcrdma
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// What of the responder is for version 2 alone.
+
+const (
+	// ctlBytes is the room for messages about properties in a call. One
+	// message from the client makes no more than two due.
+	ctlBytes = 1024
+	// maxCtl is the longest of them: a response with its two subsets.
+	maxCtl = FixedHeaderLen + 2*(4+maxProperties/8) + 4 + 12
+)
+
+// setRoom makes msg as long as the client's receives are known to be.
+func (k *serverCall) setRoom() { k.msg = k.buf.Slice(0, k.c.sendInline(k.hdr.Version)) }
+
+// sendInline is the most that a message of the version to the client may hold.
+func (c *serverConn) sendInline(version uint32) int {
+	if version == Version2 {
+		return c.props.sendLimit()
+	}
+	return int(c.out.Load())
+}
+
+// note takes what a message tells about properties as soon as it arrives, so
+// that it holds for the replies to all calls that were sent after it. The rest
+// is the worker's.
+func (c *serverConn) note(w verbs.Completion) {
+	c.props.took(int(w.ID))
+	if w.Invalidated && c.back != nil {
+		c.back.invalidated(w.InvalidatedKey)
+	}
+	b := c.recvBuf(int(w.ID)).Bytes()[:w.Len]
+	if !c.s.cfg.Versions.Has(Version2) || !aboutProps(b) {
+		return
+	}
+	if _, err := ParseHeader(b, &c.noted); err != nil {
+		return // the worker answers that
+	}
+	if err := c.props.received(&c.noted); err != nil {
+		c.fail(err)
+	}
+}
+
+// aboutProps tells whether a message is one about properties, if it can be
+// parsed.
+func aboutProps(b []byte) bool {
+	if len(b) < FixedHeaderLen || binary.BigEndian.Uint32(b[4:]) != Version2 {
+		return false
+	}
+	proc := Proc(binary.BigEndian.Uint32(b[12:]))
+	return ConnProp <= proc && proc <= UpdProp
+}
+
+// admit2 deals with what comes in version 2 besides calls and replies, and tells
+// whether the message may be one.
+func (k *serverCall) admit2(ctx context.Context) bool {
+	c, h := k.c, &k.hdr
+	c.props.begin(0)
+	if err := k.sendDue(ctx); err != nil {
+		k.abandon(ctx, err)
+		return false
+	}
+	switch h.Proc {
+	case Msg, NoMsg:
+		return true
+	case Optional:
+		// None is known here; replies are not answered.
+		if h.Direction == DirCall {
+			k.sendError(ctx, h.XID, Version2, ErrInvalOption, Fault{})
+		} else {
+			k.ignore(ctx)
+		}
+	case Error:
+		if !c.props.refused(h.XID) {
+			return true
+		}
+		k.ignore(ctx)
+	default: // note has taken it
+		if err := k.repost(); err != nil {
+			k.abandon(ctx, err)
+		}
+	}
+	return false
+}
+
+// sendDue sends the messages about properties that are due.
+func (k *serverCall) sendDue(ctx context.Context) error {
+	for k.ctlUsed+maxCtl <= k.ctl.Len {
+		h, ok := k.c.props.next()
+		if !ok {
+			return nil
+		}
+		h.Credits = uint32(k.c.s.grant(k.asked))
+		k.head.Reset(k.ctl.Bytes()[k.ctlUsed:k.ctlUsed], nil)
+		h.Append(&k.head)
+		n := len(k.head.Bytes())
+		k.wrs = append(k.wrs[:0], verbs.SendWR{Op: verbs.OpSend, Local: k.local(k.ctl.Slice(k.ctlUsed, n))})
+		k.ctlUsed += n
+		k.refs.Add(1) // the completion's
+		if err := k.c.post(ctx, k.id, k.wrs, k.wc[:]); err != nil {
+			return err
+		}
+		k.c.s.count.sent.Add(uint64(n))
+		k.c.props.sent(&h)
+	}
+	return nil
+}

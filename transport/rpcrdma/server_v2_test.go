@@ -1,0 +1,431 @@
+package rpcrdma
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+func msgHeader2(xid uint32, l Lists) Header {
+	return Header{XID: xid, Version: Version2, Credits: 16, Proc: Msg, Lists: l}
+}
+
+// dialRaw2 dials and makes a first call in version 2. It returns the properties
+// that the server answers with.
+func dialRaw2(t *testing.T, s *serverRig) (*rawClient, Header) {
+	t.Helper()
+	c := dialRaw(t, s.addr, peerSizes(1024))
+	c.call(msgHeader2(1, Lists{}), rpcCall(1, procNull))
+	props, _ := c.reply()
+	if props.Proc != ConnProp || props.Version != Version2 {
+		t.Fatalf("first message of the server: %+v", props)
+	}
+	h, body := c.reply()
+	if h.XID != 1 || h.Version != Version2 || h.Proc != Msg || h.Direction != DirReply || h.InvHandle != 0 || h.Credits == 0 {
+		t.Fatalf("reply %+v", h)
+	}
+	if !bytes.Equal(body, rpcAccepted(1)) {
+		t.Fatalf("reply %x", body)
+	}
+	return c, props
+}
+
+// wantFault waits for an error of version 2.
+func (c *rawClient) wantFault(xid uint32, code ErrCode, f Fault) {
+	c.t.Helper()
+	h, body := c.reply()
+	if h.Version != Version2 || h.Proc != Error || h.Err != code || h.Fault != f || h.XID != xid || h.Credits == 0 || len(body) != 0 {
+		c.t.Fatalf("got %+v and %d bytes, want error %d %+v", h, len(body), code, f)
+	}
+}
+
+func (c *rawClient) ping2(xid uint32) {
+	c.t.Helper()
+	c.call(msgHeader2(xid, Lists{}), rpcCall(xid, procNull))
+	h, body := c.reply()
+	if h.XID != xid || h.Version != Version2 || h.Proc != Msg || !bytes.Equal(body, rpcAccepted(xid)) {
+		c.t.Fatalf("got %+v, %x", h, body)
+	}
+}
+
+func values(s *PropSet) (vs []string) {
+	for _, p := range s.All() {
+		v, _ := p.uint32()
+		vs = append(vs, fmt.Sprintf("%d=%d", p.ID, v))
+	}
+	return vs
+}
+
+func wantProps(t *testing.T, h *Header, proc Proc, want ...string) {
+	t.Helper()
+	if got := values(&h.Props); h.Proc != proc || !slices.Equal(got, want) {
+		t.Fatalf("procedure %d with %v, want %d with %v", h.Proc, got, proc, want)
+	}
+}
+
+// TestServerVersions2 has each message answered in the version that it came in,
+// on one connection, and versions that are not served by the range of those
+// that are (the draft, sections 8.2 and 8.3).
+func TestServerVersions2(t *testing.T) {
+	t.Run("both", serveBothVersions)
+	t.Run("1", serveVersion1)
+	t.Run("2", serveVersion2)
+}
+
+func serveBothVersions(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c, props := dialRaw2(t, s)
+	wantProps(t, &props, ConnProp, "1=4096", "2=0")
+	if props.NoChange.Has(0) || !props.NoChange.Has(1) {
+		t.Errorf("not to change: %x", props.NoChange)
+	}
+	c.ping(2)
+	c.ping2(3)
+	c.send(xdrWords(4, 3, 16, 0, 0, 0, 0), nil)
+	if h, _ := rawError(c); h.Version != 3 || h.Low != 1 || h.High != 2 {
+		t.Errorf("answer to version 3: %+v", h)
+	}
+	c.ping2(5)
+}
+
+func serveVersion1(t *testing.T) {
+	s := startServer(t, ServerConfig{Versions: Versions{Version1, Version1}})
+	c := dialRaw(t, s.addr, peerSizes(4096))
+	for range 3 * firstReceives {
+		c.send(xdrWords(6, 2, 16, 99), nil) // whatever the procedure
+		if h, _ := rawError(c); h.XID != 6 || h.Version != 2 || h.Low != 1 || h.High != 1 {
+			t.Fatalf("answer to version 2: %+v", h)
+		}
+	}
+	c.ping(7)
+	if n := s.Stats().VersErrors; n != 3*firstReceives {
+		t.Errorf("%d version errors counted", n)
+	}
+}
+
+func serveVersion2(t *testing.T) {
+	s := startServer(t, ServerConfig{Versions: Versions{Version2, Version2}})
+	c, _ := dialRaw2(t, s)
+	c.call(msgHeader(8, Lists{}), rpcCall(8, procNull))
+	if h, _ := rawError(c); h.Version != 1 || h.Low != 2 || h.High != 2 {
+		t.Errorf("answer to version 1: %+v", h)
+	}
+	c.ping2(9)
+}
+
+// rawError waits for ERR_VERS of any version.
+func rawError(c *rawClient) (h Header, ok bool) {
+	c.t.Helper()
+	w, ok := c.wait(verbs.OpRecv)
+	if !ok {
+		c.t.Fatalf("connection lost: %v", c.lost)
+	}
+	b := bytes.Clone(c.recvs[w.ID].Bytes()[:w.Len])
+	if _, err := c.conn.PostRecv([]verbs.RecvWR{{ID: w.ID, Buf: c.recvs[w.ID]}}); err != nil {
+		c.t.Fatal(err)
+	}
+	var r xdr.Reader
+	r.Reset(b, nil, nil)
+	h.XID, h.Version, h.Credits, h.Proc, h.Err = r.Uint32(), r.Uint32(), r.Uint32(), Proc(r.Uint32()), ErrCode(r.Uint32())
+	h.Low, h.High = r.Uint32(), r.Uint32()
+	if r.End() != nil || h.Proc != Error || h.Err != ErrVers || h.Credits == 0 {
+		c.t.Fatalf("got %x, want ERR_VERS", b)
+	}
+	return h, true
+}
+
+// TestServerFaults2 has every error of version 2 that a responder makes.
+func TestServerFaults2(t *testing.T) {
+	s := startServer(t, ServerConfig{InlineIn: 64 << 10})
+	c, _ := dialRaw2(t, s)
+	xid := uint32(100)
+	call := func(body []byte, change func(h *Header)) {
+		xid++
+		h := msgHeader2(xid, Lists{})
+		change(&h)
+		copy(body, xdrWords(xid))
+		c.call(h, body)
+	}
+	chunk := func(n int) Chunk { return Chunk{c.bind(c.data.Slice(0, n), verbs.RemoteWrite)} }
+	null := rpcCall(0, procNull)
+
+	call(nil, func(h *Header) { h.Proc = Done })
+	c.wantFault(xid, ErrInvalProc, Fault{})
+	c.send(xdrWords(50, 2, 1, 2, 8, 8, 0, 0, 0), nil) // RDMA_MSGP is of version 1
+	c.wantFault(50, ErrInvalProc, Fault{})
+	call(null, func(h *Header) { h.Lists.Read = []ReadSegment{{Position: 2}} })
+	c.wantFault(xid, ErrBadXDR, Fault{})
+	call(null, func(h *Header) { h.XID++ }) // another than the message's
+	c.wantFault(xid+1, ErrBadXDR, Fault{})
+	call(rpcAccepted(0), func(h *Header) {}) // a reply that is said to be a call
+	c.wantFault(xid, ErrBadXDR, Fault{})
+
+	call(null, func(h *Header) {
+		for i := range maxReadChunks + 1 {
+			h.Lists.Read = append(h.Lists.Read, ReadSegment{Position: uint32(40 + 4*i), Segment: Segment{Length: 4}})
+		}
+	})
+	c.wantFault(xid, ErrReadChunks, Fault{Max: maxReadChunks})
+	call(null, func(h *Header) { h.Lists.Write = make([]Chunk, MaxWriteChunks+1) })
+	c.wantFault(xid, ErrWriteChunks, Fault{Max: MaxWriteChunks})
+	call(null, func(h *Header) { h.Lists.Write = []Chunk{make(Chunk, MaxChunkSegments+1)} })
+	c.wantFault(xid, ErrSegments, Fault{Max: MaxChunkSegments})
+	call(null, func(h *Header) { h.Lists.Read = make([]ReadSegment, MaxReadSegments+1) })
+	c.wantFault(xid, ErrSegments, Fault{Max: MaxReadSegments})
+
+	call(rpcCall(0, procFill, 9000, 2), func(h *Header) { h.Lists.Write = []Chunk{chunk(9000), chunk(8000)} })
+	c.wantFault(xid, ErrWriteResource, Fault{Index: 2, Needed: 9000})
+	// 24 bytes of RPC header and 2000 words.
+	call(rpcCall(0, procList, 2000), func(h *Header) {})
+	c.wantFault(xid, ErrReplyResource, Fault{Needed: 8024})
+	call(rpcCall(0, procList, 2000), func(h *Header) { h.Lists.Reply = chunk(8020) })
+	c.wantFault(xid, ErrReplyResource, Fault{Needed: 8024})
+	call(rpcCall(0, procList, 300_000), func(h *Header) { h.Lists.Reply = chunk(2 << 20) })
+	c.wantFault(xid, ErrSystem, Fault{}) // beyond what the server ever makes
+
+	call(nil, func(h *Header) { h.Proc, h.OptType, h.OptInfo = Optional, 77, []byte("what?") })
+	c.wantFault(xid, ErrInvalOption, Fault{})
+	call(null, func(h *Header) { h.Proc, h.OptType = Optional, 78 })
+	c.wantFault(xid, ErrInvalOption, Fault{})
+
+	// A client that serves no RDMA Read, by the Connection Configuration Protocol.
+	b, pos := sumCall(xid, 3000)
+	c.call(msgHeader2(70, Lists{}), xdrWords(70, 0, 2, ccpProgram, ccpVersion, ccpConfig, 0, 0, 0, 0, 4096, 4096, 0))
+	if h, _ := c.reply(); h.Proc != Msg {
+		t.Fatalf("got %+v", h)
+	}
+	call(b, func(h *Header) { h.Lists.Read = []ReadSegment{{pos, Segment{Handle: 1, Length: 3000}}} })
+	c.wantFault(xid, ErrReadChunks, Fault{})
+
+	// Properties that are malformed are answered; the rest is not.
+	c.send(xdrWords(60, 2, 1, uint32(UpdProp), 1, 1, 8, 0, 0), nil)
+	c.wantFault(60, ErrBadXDR, Fault{})
+	c.send(xdrWords(61, 2, 1, uint32(ReqProp), 1, 2, 4, 3), nil)
+	c.wantFault(61, ErrBadXDR, Fault{})
+	before := s.Stats().Ignored
+	for range 3 * firstReceives {
+		call(nil, func(h *Header) { h.Proc, h.Direction = Optional, DirReply })
+		call(rpcAccepted(0), func(h *Header) { h.Direction = DirReply })
+		call(nil, func(h *Header) { h.Proc, h.Err = Error, ErrSystem })
+		c.send(xdrWords(62, 2, 1, uint32(Error), 99), nil)
+		c.send(xdrWords(62, 2, 1, uint32(ResProp), 0, 0, 0), nil)
+		xid++
+		c.ping2(xid)
+	}
+	if n := s.Stats().Ignored - before; n != 4*3*firstReceives {
+		t.Errorf("%d messages ignored", n)
+	}
+}
+
+// TestServerChunks2 moves data each way.
+func TestServerChunks2(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c, _ := dialRaw2(t, s)
+	data := testPattern(9001)
+	copy(c.data.Bytes(), data)
+	b, pos := sumCall(2, len(data))
+	src := c.bind(c.data.Slice(0, len(data)), verbs.RemoteRead)
+	c.call(msgHeader2(2, Lists{Read: []ReadSegment{{pos, src}}}), b)
+	if h, body := c.reply(); h.Proc != Msg || !bytes.Equal(body, rpcAccepted(2, sumReply(data)...)) {
+		t.Errorf("read chunk: %+v %x", h, body)
+	}
+
+	// A long call, and a long reply.
+	call := rpcCall(3, procList, 3000)
+	copy(c.data.Bytes(), call)
+	h := msgHeader2(3, Lists{
+		Read:  []ReadSegment{{0, c.bind(c.data.Slice(0, len(call)), verbs.RemoteRead)}},
+		Reply: Chunk{c.bind(c.data.Slice(1<<20, 1<<20), verbs.RemoteWrite)},
+	})
+	h.Proc = NoMsg
+	c.call(h, nil)
+	back, _ := c.reply()
+	if back.Proc != NoMsg || back.Direction != DirReply || back.Lists.Reply.Len() != 24+3000*4 {
+		t.Errorf("long reply: %+v", back)
+	}
+	if got := c.data.Slice(1<<20, 24).Bytes(); !bytes.Equal(got, rpcAccepted(3)) {
+		t.Errorf("long reply %x", got)
+	}
+}
+
+// TestServerInvalidates2 makes sure that only the key that a call names is
+// invalidated, whatever other keys it has (the draft, section 7.2.3).
+func TestServerInvalidates2(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c, _ := dialRaw2(t, s)
+	for i, tc := range []struct {
+		name string
+		pick func(l *Lists) uint32
+		want bool
+	}{
+		{"none", func(*Lists) uint32 { return 0 }, false},
+		{"first write chunk", func(l *Lists) uint32 { return l.Write[0][0].Handle }, true},
+		{"second write chunk", func(l *Lists) uint32 { return l.Write[1][0].Handle }, true},
+		{"reply chunk", func(l *Lists) uint32 { return l.Reply[0].Handle }, true},
+		{"one that the call does not have", func(l *Lists) uint32 { return ^l.Reply[0].Handle }, false},
+	} {
+		xid := uint32(200 + i)
+		w := func(at int) Chunk { return Chunk{c.bind(c.data.Slice(at, 4096), verbs.RemoteWrite)} }
+		l := Lists{Write: []Chunk{w(0), w(8192)}, Reply: w(16384)}
+		h := msgHeader2(xid, l)
+		h.InvHandle = tc.pick(&l)
+		c.invalidated = nil
+		c.call(h, rpcCall(xid, procFill, 4000, 2))
+		got, _ := c.reply()
+		want := []uint32(nil)
+		if tc.want {
+			want = []uint32{h.InvHandle}
+		}
+		if got.Proc != Msg || got.Lists.Write[1].Len() != 4000 || !slices.Equal(c.invalidated, want) {
+			t.Errorf("%s: %+v, invalidated %x, want %x", tc.name, got, c.invalidated, want)
+		}
+		// The others are as good as before.
+		for _, seg := range []Segment{l.Write[0][0], l.Write[1][0], l.Reply[0]} {
+			if !tc.want || seg.Handle != h.InvHandle {
+				c.post(verbs.SendWR{Op: verbs.OpLocalInvalidate, Signaled: true, RKey: seg.Handle})
+				if _, ok := c.wait(verbs.OpLocalInvalidate); !ok {
+					t.Fatalf("%s: %v", tc.name, c.lost)
+				}
+			}
+		}
+	}
+	// A single key is not enough for a guess, as it is in version 1.
+	c.invalidated = nil
+	c.call(msgHeader2(300, Lists{Reply: Chunk{c.bind(c.data.Slice(0, 64<<10), verbs.RemoteWrite)}}), rpcCall(300, procList, 2000))
+	if c.reply(); len(c.invalidated) > 0 {
+		t.Errorf("invalidated %x unasked", c.invalidated)
+	}
+}
+
+// TestServerProperties2 has the server's receive size lowered and raised by
+// request, and the size of its replies follow the client's (the draft, section
+// 6.2.1).
+func TestServerProperties2(t *testing.T) {
+	s := startServer(t, ServerConfig{InlineIn: 16 << 10, InlineOut: 16 << 10})
+	c, props := dialRaw2(t, s)
+	wantProps(t, &props, ConnProp, "1=16384", "2=0")
+
+	request := func(xid uint32, add ...func(*PropSet)) Header {
+		t.Helper()
+		h := Header{XID: xid, Version: Version2, Credits: 16, Proc: ReqProp, V2: V2{Props: propSet(add...)}}
+		c.call(h, nil)
+		got, _ := c.reply()
+		if got.Proc != ResProp || got.XID != xid {
+			t.Fatalf("got %+v", got)
+		}
+		return got
+	}
+	size := func(n uint32) func(*PropSet) { return prop(PropReceiveSize, n) }
+	disposition := func(h *Header, n int) (s string) {
+		for i := range n {
+			switch {
+			case h.Done.Has(i) && h.Rejected.Has(i):
+				s += "?"
+			case h.Done.Has(i):
+				s += "d"
+			case h.Rejected.Has(i):
+				s += "r"
+			default:
+				s += "-"
+			}
+		}
+		return s
+	}
+	check := func(h Header, want string, other ...string) {
+		t.Helper()
+		if got := disposition(&h, len(want)); got != want {
+			t.Fatalf("disposition %q, want %q", got, want)
+		}
+		wantProps(t, &h, ResProp, other...)
+	}
+	check(request(1, size(16384)), "d")
+	check(request(2, size(65536)), "-", "1=16384") // more than there is room for
+	check(request(3, prop(77, 1), prop(PropBackward, 0), prop(PropBackward, 2)), "rdr")
+	check(request(4, size(8192), size(4096)), "dr")
+	// 1000 is less than any receiver may have.
+	check(request(5, size(1000)), "-", "1=4096")
+
+	// Receives of 4096 bytes are waiting now, so a raise takes effect when as
+	// many messages have come as there may be of them, and is told then.
+	check(request(6, size(16384)), "-", "1=4096")
+	check(request(7, size(8192)), "r") // one at a time
+	var upd Header
+	for xid := uint32(1000); ; xid++ {
+		if xid == 2000 {
+			t.Fatal("the raise is never told")
+		}
+		c.call(msgHeader2(xid, Lists{}), rpcCall(xid, procNull))
+		h, _ := c.reply()
+		if h.Proc == UpdProp {
+			upd = h
+			c.reply()
+			break
+		}
+	}
+	wantProps(t, &upd, UpdProp, "1=16384")
+	body := rpcCall(3000, procSum, 12000)
+	body = append(append(body, testPattern(12000)...), xdrWords(0xbbbb)...)
+	for range 2 * s.cfg.Credits { // none of the receives is too small
+		c.call(msgHeader2(3000, Lists{}), body)
+		if h, b := c.reply(); h.Proc != Msg || !bytes.Equal(b, rpcAccepted(3000, sumReply(testPattern(12000))...)) {
+			t.Fatalf("got %+v", h)
+		}
+	}
+
+	// Replies: 4096 bytes until the client says that it takes more.
+	list := func(xid uint32, words int) Header {
+		t.Helper()
+		c.call(msgHeader2(xid, Lists{}), rpcCall(xid, procList, uint32(words)))
+		h, _ := c.reply()
+		return h
+	}
+	fits := func(n int) int { return (n - EmptyHeaderLen2 - 24) / 4 }
+	sizes := func(proc Proc, n uint32) {
+		c.call(Header{XID: 9, Version: Version2, Credits: 16, Proc: proc, V2: V2{Props: propSet(prop(77, 5), size(n))}}, nil)
+	}
+	if h := list(4000, fits(4096)); h.Proc != Msg {
+		t.Errorf("4096 bytes: %+v", h)
+	}
+	if h := list(4001, fits(4096)+1); h.Proc != Error || h.Err != ErrReplyResource {
+		t.Errorf("4100 bytes: %+v", h)
+	}
+	sizes(ConnProp, 8192)
+	ask, _ := c.reply() // the server would rather send 16384
+	wantProps(t, &ask, ReqProp, "1=16384")
+	if h := list(4002, fits(8192)); h.Proc != Msg {
+		t.Errorf("8192 bytes: %+v", h)
+	}
+	if h := list(4003, fits(8192)+1); h.Proc != Error {
+		t.Errorf("8196 bytes: %+v", h)
+	}
+	c.call(Header{XID: ask.XID, Version: Version2, Credits: 16, Proc: ResProp, V2: V2{Done: subset(0)}}, nil)
+	if h := list(4004, fits(16384)); h.Proc != Msg {
+		t.Errorf("16384 bytes: %+v", h)
+	}
+	sizes(UpdProp, 4096)
+	if h := list(4005, fits(4096)+1); h.Proc != Error {
+		t.Errorf("4100 bytes after an update: %+v", h)
+	}
+}
+
+// TestServerPropertyFlood: a client that asks and never takes the answers loses
+// its connection, whatever it asks.
+func TestServerPropertyFlood(t *testing.T) {
+	p := newProps(1, 4096, 4096, BackwardNone)
+	var err error
+	for i := range uint32(100) {
+		if err = p.received(&Header{XID: i, Version: Version2, Proc: ReqProp}); err != nil {
+			if i != maxPropsOut {
+				t.Errorf("refused after %d", i)
+			}
+			break
+		}
+	}
+	if err == nil {
+		t.Error("100 requests are kept")
+	}
+}

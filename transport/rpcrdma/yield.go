@@ -1,0 +1,76 @@
+package rpcrdma
+
+import (
+	"errors"
+
+	"github.com/rdmafs/rdmafs/transport/xdr"
+)
+
+// with are the demands d and more together.
+func (d Demands) with(more Demands) Demands {
+	d.NoReadChunks = d.NoReadChunks || more.NoReadChunks
+	d.NoWriteChunks = d.NoWriteChunks || more.NoWriteChunks
+	if more.MaxSegments > 0 && (d.MaxSegments == 0 || more.MaxSegments < d.MaxSegments) {
+		d.MaxSegments = more.MaxSegments
+	}
+	d.MinReply = max(d.MinReply, more.MinReply)
+	return d
+}
+
+// yields tells whether the call in s, which got err, is to be sent again, under
+// the same XID, and notes in s how: the draft, section 7.2.4, says what a
+// requester can do about which error. What the responder will never take is
+// remembered for all calls. Each refusal must forbid something that the call
+// has, so that there is an end to it.
+func (l *link) yields(s *slot, err error) bool {
+	var re *ReplyError
+	if !errors.As(err, &re) || s.terms.Version != Version2 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if re.Code == ErrVers {
+		return l.version == versionSettled && l.terms.Version == Version1
+	}
+	before, d, f := s.terms.Demands, &s.demands, re.Fault
+	switch re.Code {
+	case ErrReadChunks:
+		if s.plan.Reduced == 0 {
+			return false // nothing but Position Zero: the transaction ends
+		}
+		d.NoReadChunks = true
+		l.terms.NoReadChunks = l.terms.NoReadChunks || f.Max == 0
+	case ErrWriteChunks:
+		d.NoWriteChunks = s.plan.Reply == ReplyWriteList
+	case ErrSegments:
+		d.MaxSegments = int(min(f.Max, maxPlanSegments))
+		l.terms.Demands = l.terms.with(Demands{MaxSegments: d.MaxSegments})
+	case ErrWriteResource:
+		i := int(f.Index) - 1
+		if s.plan.Reply != ReplyWriteList || f.Needed == 0 || i < 0 || i >= s.plan.Written {
+			return false
+		}
+		need := s.shape.ReplyHead
+		for k, it := range s.shape.Recv {
+			if k == i {
+				it.Len = max(it.Len, int(f.Needed))
+			}
+			need += it.padded()
+		}
+		d.MinReply = need + xdr.Pad(need)
+	case ErrReplyResource:
+		if int(f.Needed) > s.plan.ReplyLen {
+			d.MinReply = int(f.Needed)
+		}
+	default:
+		return false
+	}
+	if d.MinReply > l.d.cfg.MaxPayload+maxLongHead {
+		return false
+	}
+	if before.with(*d) == before {
+		return false
+	}
+	l.d.stats.resends.Add(1)
+	return true
+}

@@ -1,0 +1,263 @@
+package rpcrdma
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// refuseUntil answers calls of version 2: pings at once; others with what refuse
+// says, until that is nil, and then as finish does.
+func refuseUntil(calls chan<- Header, refuse func(q *peerCall) []byte, finish func(p *peer, q *peerCall) error) func(p *peer) error {
+	return func(p *peer) error {
+		for {
+			q, err := p.call()
+			if err != nil {
+				return err
+			}
+			switch {
+			case q.Proc == ConnProp:
+				continue
+			case q.Proc == Msg && len(q.body) >= 24 && beUint32(q.body[20:]) == 1:
+				err = p.send(q.inline(5)) // a ping
+			default:
+				calls <- q.Header
+				if b := refuse(q); b != nil {
+					err = p.send(b)
+				} else {
+					err = finish(p, q)
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// fetch reads the whole call, wherever it is.
+func (p *peer) fetch(q *peerCall) ([]byte, error) {
+	if q.Proc == NoMsg {
+		return p.readAll(q.Lists.Read)
+	}
+	if len(q.Lists.Read) == 0 {
+		return q.body, nil
+	}
+	data, err := p.readAll(q.Lists.Read)
+	at := q.Lists.Read[0].Position
+	data = append(data, make([]byte, xdr.Pad(len(data)))...)
+	return bytes.Join([][]byte{q.body[:at], data, q.body[at:]}, nil), err
+}
+
+// replyLong answers in the reply chunk.
+func (p *peer) replyLong(q *peerCall, b []byte) error {
+	back, err := p.write(q.Lists.Reply, b)
+	if err != nil {
+		return err
+	}
+	return p.send(q.header(NoMsg, 16, Lists{Reply: back}))
+}
+
+// segmented is a payload of n pieces that are not adjacent.
+func segmented(a *mem.Arena, n, size int) (v mem.Vec) {
+	for i := range n {
+		v = append(v, a.Seg(i*2*size, size))
+	}
+	return v
+}
+
+func faultOnce(code ErrCode, f Fault) func(q *peerCall) []byte {
+	done := false
+	return func(q *peerCall) []byte {
+		if done {
+			return nil
+		}
+		done = true
+		return q.fault(code, f)
+	}
+}
+
+// TestYieldsCall has calls refused for their read chunks: they come again, under
+// their XID, as a Position-Zero chunk (the draft, section 7.2.4).
+func TestYieldsCall(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		refuse ErrCode
+		fault  Fault
+		segs   int
+		keeps  bool // the next call is like the second already
+	}{
+		{"no read chunks", ErrReadChunks, Fault{}, 3, true},
+		{"fewer read chunks", ErrReadChunks, Fault{Max: 1}, 3, false},
+		{"fewer segments", ErrSegments, Fault{Max: 1}, 3, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			calls, bodies := make(chan Header, 8), make(chan []byte, 8)
+			r := dialPeer(t, startPeer(t, nil, refuseUntil(calls, faultOnce(c.refuse, c.fault),
+				func(p *peer, q *peerCall) error {
+					b, err := p.fetch(q)
+					if err != nil {
+						return err
+					}
+					bodies <- b
+					return p.send(q.inline(1))
+				})), try2)
+			if err := r.do(within(t, patience), pingCall(nil)); err != nil {
+				t.Fatal(err)
+			}
+			v := segmented(r.arena, c.segs, 4096)
+			data := testPattern(c.segs * 4096)
+			v.CopyIn(0, data)
+			if err := r.do(within(t, patience), writeCall(v)); err != nil {
+				t.Fatal(err)
+			}
+			first, second := <-calls, <-calls
+			if first.XID != second.XID || first.Proc != Msg || len(first.Lists.Read) != c.segs || second.Proc != NoMsg || second.Lists.Read[0].Position != 0 {
+				t.Errorf("calls %+v and %+v", first, second)
+			}
+			if c.refuse == ErrSegments && len(second.Lists.Read) != 1 {
+				t.Errorf("%d segments the second time", len(second.Lists.Read))
+			}
+			if b := <-bodies; !bytes.Contains(b, append(append(xdrWords(0xaaaa, uint32(len(data))), data...), xdrWords(0xbbbb)...)) {
+				t.Errorf("call of %d bytes lacks its payload", len(b))
+			}
+			if err := r.do(within(t, patience), writeCall(v)); err != nil {
+				t.Fatal(err)
+			}
+			if third := <-calls; (third.Proc == NoMsg) != c.keeps {
+				t.Errorf("next call %+v", third)
+			}
+			if n := r.d.Stats().Resends; n != 1 {
+				t.Errorf("%d resends", n)
+			}
+		})
+	}
+}
+
+// TestYieldsReply has calls refused for what they provide for the reply: they
+// come again, under their XID, with a reply chunk that is large enough.
+func TestYieldsReply(t *testing.T) {
+	reading := func(r *rig) (*transport.Call, func() error) {
+		v, n := segmented(r.arena, 3, 4096), 0
+		return readCall(v, &n), func() error {
+			b := make([]byte, 3*4096)
+			v.CopyOut(0, b)
+			if n != len(b) || !bytes.Equal(b, testPattern(len(b))) {
+				return fmt.Errorf("%d bytes, or wrong ones", n)
+			}
+			return nil
+		}
+	}
+	listing := func(r *rig) (*transport.Call, func() error) {
+		c, sum := pingCall(nil), 0
+		c.Proc, c.ReplyMax = 9, 40
+		c.Result = func(r *xdr.Reader) error {
+			for r.Remaining() > 0 {
+				r.Uint32()
+				sum++
+			}
+			return r.End()
+		}
+		return c, func() error {
+			if sum != 2000 {
+				return fmt.Errorf("%d words", sum)
+			}
+			return nil
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		call  func(r *rig) (*transport.Call, func() error)
+		code  ErrCode
+		fault Fault
+		want  int // the least that the reply chunk may have
+	}{
+		{"write chunks", reading, ErrWriteChunks, Fault{Max: 0}, 3*4096 + 28},
+		{"segments", reading, ErrSegments, Fault{Max: 2}, 3*4096 + 28},
+		{"write resource", reading, ErrWriteResource, Fault{Index: 1, Needed: 20000}, 20028},
+		{"reply resource", listing, ErrReplyResource, Fault{Needed: 8024}, 8024},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			calls := make(chan Header, 8)
+			r := dialPeer(t, startPeer(t, nil, refuseUntil(calls, faultOnce(c.code, c.fault),
+				func(p *peer, q *peerCall) error {
+					if beUint32(q.body[20:]) == 6 {
+						data := testPattern(3 * 4096)
+						return p.replyLong(q, append(rpcAccepted(q.XID, uint32(len(data))), data...))
+					}
+					return p.replyLong(q, append(rpcAccepted(q.XID), make([]byte, 8000)...))
+				})), try2)
+			if err := r.do(within(t, patience), pingCall(nil)); err != nil {
+				t.Fatal(err)
+			}
+			call, check := c.call(r)
+			if err := errors.Join(r.do(within(t, patience), call), check()); err != nil {
+				t.Fatal(err)
+			}
+			first, second := <-calls, <-calls
+			if first.XID != second.XID || first.Lists.Reply != nil || len(second.Lists.Write) != 0 ||
+				len(second.Lists.Reply) != 1 || second.Lists.Reply.Len() < c.want {
+				t.Errorf("calls %+v and %+v, want a reply chunk of %d", first, second, c.want)
+			}
+			wantAlive(t, r)
+		})
+	}
+}
+
+// TestDoesNotYield has calls refused in ways that end them: because the error is
+// permanent, or asks for nothing that could be done. There is no end without
+// this: each of these refusals comes for every call.
+func TestDoesNotYield(t *testing.T) {
+	const huge = 1 << 31
+	for _, c := range []struct {
+		name string
+		code ErrCode
+		f    Fault
+		want int // how many times the call is sent
+	}{
+		{"BAD_XDR", ErrBadXDR, Fault{}, 1},
+		{"INVAL_PROC", ErrInvalProc, Fault{}, 1},
+		{"INVAL_OPTION", ErrInvalOption, Fault{}, 1},
+		{"SYSTEM", ErrSystem, Fault{}, 1},
+		{"READ_CHUNKS", ErrReadChunks, Fault{Max: 7}, 2},
+		{"WRITE_CHUNKS", ErrWriteChunks, Fault{Max: 7}, 2},
+		{"SEGMENTS, none", ErrSegments, Fault{}, 1},
+		{"SEGMENTS, as many as there are", ErrSegments, Fault{Max: 16}, 2},
+		{"WRITE_RESOURCE, unknown", ErrWriteResource, Fault{}, 1},
+		{"WRITE_RESOURCE, chunk unknown", ErrWriteResource, Fault{Needed: 9000}, 1},
+		{"WRITE_RESOURCE, no such chunk", ErrWriteResource, Fault{Index: 2, Needed: 9000}, 1},
+		{"WRITE_RESOURCE, too much", ErrWriteResource, Fault{Index: 1, Needed: huge}, 1},
+		{"WRITE_RESOURCE", ErrWriteResource, Fault{Index: 1, Needed: 9000}, 2},
+		{"REPLY_RESOURCE, unknown", ErrReplyResource, Fault{}, 1},
+		{"REPLY_RESOURCE, too much", ErrReplyResource, Fault{Needed: huge}, 1},
+		{"REPLY_RESOURCE", ErrReplyResource, Fault{Needed: 9000}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			calls := make(chan Header, 8)
+			r := dialPeer(t, startPeer(t, nil, refuseUntil(calls,
+				func(q *peerCall) []byte { return q.fault(c.code, c.f) }, nil)), try2)
+			if err := r.do(within(t, patience), pingCall(nil)); err != nil {
+				t.Fatal(err)
+			}
+			// One payload each way, so that all errors have something to be about.
+			call := writeCall(mem.Vec{r.arena.Seg(0, 8192)})
+			call.Recv, call.ReplyMax = []transport.Payload{{r.arena.Seg(1<<20, 8192)}}, 8
+			call.Result = func(r *xdr.Reader) error { r.Payload(0); return r.End() }
+			err := r.do(within(t, patience), call)
+			wantFate(t, err, transport.Answered, transport.ErrProtocol)
+			var re *ReplyError
+			if !errors.As(err, &re) || re.Code != c.code || re.Fault != c.f || re.Version != Version2 {
+				t.Errorf("error %+v", err)
+			}
+			if len(calls) != c.want {
+				t.Errorf("sent %d times, want %d", len(calls), c.want)
+			}
+			wantAlive(t, r)
+		})
+	}
+}
