@@ -9,9 +9,12 @@ KNFSD_TESTS ?= .
 STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Prints failures whole and skipped tests with their reason, and counts.
 REPORT  := $(GO) run ./test/report
-export CGO_ENABLED ?= 0
+# RDMA adapters need cgo and rdma-core's headers at build time. Looked up anew by
+# each recipe, as setup may have installed them.
+export CGO_ENABLED ?= $(shell command -v gcc >/dev/null && test -e /usr/include/infiniband/verbs.h && \
+	test -e /usr/include/rdma/rdma_cma.h && echo 1 || echo 0)
 
-.PHONY: all build setup demo test test-race test-knfsd bench check fuzz clean
+.PHONY: all build setup demo test test-race test-knfsd bench bench-knfsd check fuzz clean
 
 all: build
 
@@ -19,8 +22,8 @@ build:
 	$(GO) build -trimpath -o $(BIN)/rdmafs ./cmd/rdmafs
 	$(GO) build -trimpath -o $(BIN)/rdmafs-nfsd ./test/nfsd/cmd/rdmafs-nfsd
 
-# fusermount3 for ordinary users, fio and the rest for tests. Only root can
-# install; others are told what is missing.
+# fusermount3 for ordinary users, what a build with RDMA adapters needs, fio and
+# the rest for tests. Only root can install; others are told what is missing.
 setup:
 	@test/setup
 
@@ -44,12 +47,19 @@ test-knfsd: setup build
 bench: setup build
 	@test/bench/run $(BENCHFLAGS)
 
+# rdmafs beside the kernel's NFS client, in qemu; writes docs/performance.md.
+bench-knfsd: setup
+	@$(GUEST)/setup
+	$(GO) run ./test/bench/knfsd $(BENCHFLAGS)
+
 check:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags knfsd ./...
+	$(GO) vet -tags guest ./...
 	$(STATICCHECK) ./...
 	$(STATICCHECK) -tags knfsd ./test/knfsd/... ./nfsclient/nfstest
+	$(STATICCHECK) -tags guest ./test/knfsd/...
 	@test/imports
 
 # A short search for new inputs with each fuzz target; FUZZTIME=10m for a long one.

@@ -10,8 +10,9 @@
 //
 //   - Memory that may move is in a registered arena; no Go heap memory is
 //     ever given to a device.
-//   - A window is the only way for a peer to reach memory, and it covers
-//     exactly the bytes it was bound to. Once a window is invalid (by the
+//   - A window is the only way for a peer to reach memory, unless the device
+//     has none (Caps.RegionKeys), and it covers exactly the bytes it was bound
+//     to. Once a window is invalid (by the
 //     peer's Send with Invalidate, by a completed LocalInvalidate, or by the
 //     connection's end) the peer can touch those bytes no more, not even
 //     with a transfer that had already begun.

@@ -32,7 +32,7 @@ func (e *ConnError) Unwrap() error { return e.Err }
 // RejectError says that the peer is there and refused the connection.
 type RejectError struct {
 	Remote netip.AddrPort
-	// Private is the peer's private data, if any.
+	// Private is the peer's private data, if any. Some networks add zeroes.
 	Private []byte
 	// Reason is the provider's reading of it.
 	Reason string

@@ -23,8 +23,15 @@ type Caps struct {
 	// MaxReadDepth bounds the RDMA Reads a connection may have outstanding
 	// in either direction.
 	MaxReadDepth int
+	// Pins: registered memory is locked in place, which the system limits
+	// (RLIMIT_MEMLOCK).
+	Pins bool
 	// RemoteInvalidate: windows may be named in a peer's Send with Invalidate.
 	RemoteInvalidate bool
+	// RegionKeys: the device has no windows, and a key is that of a whole
+	// registered arena, valid until the connection ends. Binding and
+	// invalidating then change nothing; who wants a peer out ends the connection.
+	RegionKeys bool
 }
 
 // Access is what a peer may do through a window.
@@ -44,7 +51,7 @@ type Device interface {
 	Caps() Caps
 	// Register makes an arena usable as local memory of this device's
 	// connections. It borrows the arena until MemoryRegion.Close. It gives a
-	// peer no access.
+	// peer no access, except with Caps.RegionKeys.
 	Register(a *mem.Arena) (MemoryRegion, error)
 	// Dial connects. It ends with ctx, with *RejectError when the peer
 	// refuses, or with *ConnError.
@@ -102,7 +109,8 @@ type Listener interface {
 // must be called.
 type Request interface {
 	RemoteAddr() netip.AddrPort
-	// PrivateData is what the peer showed; it is the caller's to keep.
+	// PrivateData is what the peer showed; it is the caller's to keep. Some
+	// networks add zeroes.
 	PrivateData() []byte
 	Accept(ctx context.Context, o ConnOptions) (Conn, error)
 	Reject(private []byte) error
@@ -114,6 +122,7 @@ type Conn interface {
 	LocalAddr() netip.AddrPort
 	RemoteAddr() netip.AddrPort
 	// PrivateData is what the peer showed at set-up; nil when it showed none.
+	// Some networks add zeroes.
 	PrivateData() []byte
 	// ReadsOut is the number of RDMA Reads this side may have outstanding;
 	// posting more is allowed, they wait in the queue.
@@ -153,13 +162,14 @@ type QP interface {
 
 // Window is a key that can be bound to memory for a peer to reach.
 type Window interface {
-	// Next reserves the key that the next bind of this window makes valid, so
-	// that it can be encoded into a message posted in the same batch. It is
-	// never the key of the bind before.
-	Next() (rkey uint32)
+	// Next reserves the key that the next bind of this window, to s, makes
+	// valid, so that it can be encoded into a message posted in the same batch.
+	// It is never the key of the bind before, except with Caps.RegionKeys.
+	Next(s mem.Seg) (rkey uint32)
 	// Addr is the remote address of the first byte of s once bound.
 	Addr(s mem.Seg) uint64
-	// Free gives the window back; a bound one is invalidated first.
+	// Free gives the window back; a bound one is invalidated first. It may wait
+	// for work requests that name the window.
 	Free()
 }
 
@@ -176,8 +186,8 @@ const (
 	OpWrite
 	// OpRead fetches from RKey/Addr into Local, which has one segment.
 	OpRead
-	// OpBind binds Window to Local (one segment) with Access, under the key
-	// that Next reserved.
+	// OpBind binds Window, which must not be bound, to Local (one segment) with
+	// Access, under the key that Next reserved for that segment.
 	OpBind
 	// OpLocalInvalidate makes RKey, a bound window of this side, invalid.
 	OpLocalInvalidate

@@ -87,6 +87,10 @@ func New(cfg Config) (*Pool, error) {
 	return &Pool{cfg: cfg, slabs: max(4, (cfg.Limit+slabSize-1)/slabSize), pressure: cfg.Pressure}, nil
 }
 
+// Reserve makes the first arena now, so that a limit of the system shows before
+// anyone needs a buffer.
+func (p *Pool) Reserve() error { return p.grow() }
+
 // Limit is the most memory the pool will hold, in bytes.
 func (p *Pool) Limit() int { return p.slabs * slabSize }
 

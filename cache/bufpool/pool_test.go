@@ -80,6 +80,9 @@ func TestRegistrationFailure(t *testing.T) {
 	if _, ok := p.TryGet(1); ok {
 		t.Error("TryGet succeeded")
 	}
+	if err := p.Reserve(); !errors.Is(err, boom) {
+		t.Errorf("Reserve: %v", err)
+	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -150,9 +149,7 @@ func (c *control) runAnswer(conn net.Conn, st *status, abort func()) {
 	if err == nil {
 		switch strings.TrimSpace(word) {
 		case "stats":
-			e := json.NewEncoder(conn)
-			e.SetIndent("", "  ")
-			_ = e.Encode(st.snapshot())
+			_ = printJSON(conn, st.snapshot())
 		case "abort":
 			abort()
 			_, _ = io.WriteString(conn, "ok\n")

@@ -62,6 +62,7 @@ func daemonize() error {
 		return withCode(exitSystem, fmt.Errorf("cannot start the daemon: %w", err))
 	}
 	if _, err := r.Read(make([]byte, 1)); err == nil {
+		passOn(errR)
 		return nil // it goes on alone; the process is init's from here
 	}
 	// The pipe ended without a word: the daemon has failed.
@@ -77,6 +78,31 @@ func daemonize() error {
 		text = fmt.Sprintf("the daemon ended without a word (%v)", err)
 	}
 	return withCode(code, errors.New(text))
+}
+
+// passOn writes what the daemon has said so far to standard error. Others may
+// hold the pipe open, so its end is not waited for.
+func passOn(r *os.File) {
+	raw, err := r.SyscallConn()
+	if err != nil {
+		return
+	}
+	b := make([]byte, 4096)
+	n := 0
+	// Package os has made the pipe non-blocking.
+	_ = raw.Read(func(fd uintptr) bool {
+		n, _ = unix.Read(int(fd), b)
+		return true
+	})
+	_, _ = os.Stderr.Write(b[:max(0, n)])
+}
+
+// tellParent has the waiting parent print a line, before tellReady. In the
+// foreground it does nothing.
+func tellParent(line string) {
+	if readyFile() != nil {
+		fmt.Fprintf(os.Stderr, "rdmafs: %s\n", line)
+	}
 }
 
 // tellReady lets the waiting parent go, and cuts the daemon off from its

@@ -80,6 +80,6 @@ fuse.rdmafs, means "rdmafs mount".`,
 	}
 	// The same variables as of the mount command: see newMountCommand.
 	root.Flags().AddFlagSet(mount.Flags())
-	root.AddCommand(mount, newUmountCommand(), newStatsCommand())
+	root.AddCommand(mount, newUmountCommand(), newStatusCommand(), newStatsCommand(), newDevicesCommand(), newDoctorCommand())
 	return root
 }

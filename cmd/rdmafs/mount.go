@@ -85,20 +85,18 @@ func checkMount(src, dir string, words []string) (*mountArgs, error) {
 	case !st.IsDir():
 		return nil, withCode(exitFail, fmt.Errorf("%s: mount point %s is not a directory", s.text, dir))
 	}
-	if os.Geteuid() != 0 {
-		if err := checkUnprivileged(opts); err != nil {
-			return nil, withCode(exitUsage, fmt.Errorf("%s: %w", s.text, err))
-		}
+	if err := checkFuse(opts); err != nil {
+		return nil, withCode(exitUsage, fmt.Errorf("%s: %w", s.text, err))
 	}
 	return &mountArgs{src: s, dir: abs, opts: opts}, nil
 }
 
-// checkUnprivileged looks for what an ordinary user needs to mount.
-func checkUnprivileged(o options) error {
+// checkFuse looks for what this user needs of this machine to mount.
+func checkFuse(o options) error {
 	_, err3 := exec.LookPath("fusermount3")
 	_, err2 := exec.LookPath("fusermount")
 	if err3 != nil && err2 != nil && !mayMount() {
-		return errors.New("an ordinary user needs fusermount3 to mount, and it is not in PATH (install the package fuse3)")
+		return errors.New("mounting without CAP_SYS_ADMIN needs fusermount3, and it is not in PATH (install the package fuse3)")
 	}
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -119,26 +117,29 @@ func (m *mountArgs) connectTimeout() time.Duration {
 	return min(m.opts.timeo, 30*time.Second)
 }
 
-// serve mounts, tells whoever waits, and serves until unmounted.
-func (m *mountArgs) serve() error {
-	log := newLogger(m.foreground, m.dir)
-	fail := func(err error) error { return withCode(exitFail, nameSource(m.src, err)) }
+// live is a mount that stands.
+type live struct {
+	session *session
+	control *control // not served yet
+	fs      *fs.FS
+}
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	s, err := connect(ctx, m, log.Printf)
+// begin does everything that makes a mount usable. When it fails nothing is
+// left of it.
+func (m *mountArgs) begin(ctx context.Context, logf func(string, ...any)) (*live, error) {
+	s, err := connect(ctx, m, logf)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	kernel := fs.NewKernel()
-	if err := s.startCache(kernel, log.Printf); err != nil {
-		s.close(ctx, log.Printf)
-		return fail(err)
+	if err := s.startCache(kernel, logf); err != nil {
+		s.close(ctx, logf)
+		return nil, err
 	}
 	control, err := newControl(m.dir)
 	if err != nil {
-		s.close(ctx, log.Printf)
-		return fail(err)
+		s.close(ctx, logf)
+		return nil, err
 	}
 	var mounted *fs.FS
 	words, err := capturingStderr(func() (err error) {
@@ -154,12 +155,31 @@ func (m *mountArgs) serve() error {
 	})
 	if err != nil {
 		control.finish(nil)
-		s.close(ctx, log.Printf)
-		return fail(explainMount(err, words))
+		s.close(ctx, logf)
+		return nil, explainMount(err, words)
 	}
+	return &live{s, control, mounted}, nil
+}
+
+// serve mounts, tells whoever waits, and serves until unmounted.
+func (m *mountArgs) serve() error {
+	log := newLogger(m.foreground, m.dir)
+	fail := func(err error) error { return withCode(exitFail, nameSource(m.src, err)) }
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	l, err := m.begin(ctx, log.Printf)
+	if err != nil {
+		return fail(err)
+	}
+	s, control, mounted := l.session, l.control, l.fs
 	forced := newForced(mounted.Abort)
 	defer forced.end()
 	go control.runServe(newStatus(m, s), forced.start)
+	if note := s.route.memory.note; note != "" {
+		log.Printf("note: %s", note)
+		tellParent(fmt.Sprintf("note: %s: %s", m.src.text, note))
+	}
 	tellReady()
 	log.Printf("mounted %s (%s, %s)", m.src.text, s.how, s.client.Info().Version)
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,9 @@ type options struct {
 	padAlign, padThreshold int
 	ccp                    bool
 	readRead               bool
+	rdmaDev                string
+	srcAddr                netip.Addr
+	reg                    string // "window", "region", or "" for what the adapter has
 	readOnly               bool
 	// allowOther and fuse are for the FUSE mount.
 	allowOther bool
@@ -72,7 +76,15 @@ func (o *options) nfsPort() uint16 {
 // optionHelp is the text of --help; parseOptions takes exactly these.
 const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) where they have the same name:
   proto=rdma|tcp      how calls travel (default rdma); "rdma" and "tcp" alone will do
-  rdma=auto|iwarp     RDMA provider: iwarp needs nothing but TCP (default auto)
+  rdma=PROVIDER       ibv uses an RDMA device through rdma-core; iwarp needs nothing but
+                      TCP, roce nothing but UDP port 4791; auto takes a device if one
+                      leads to the server, else what answers first (default auto)
+  rdmadev=NAME        RDMA device to use, as rdmafs devices names it (implies rdma=ibv)
+  reg=window|region   keys for the server, with rdma=ibv: windows show it the bytes of a
+                      call while it lasts, region all buffers while connected (default
+                      window, where the device has them)
+  srcaddr=ADDRESS     address of this host to connect from; with rdma=roce each mount
+                      needs one of its own (default: the route's)
   port=N              NFS port (default 2049 for tcp; for rdma 20049, and if nothing is
                       there, what rpcbind has registered for the netid rdma or rdma6)
   mountport=N         port of the MOUNT service (default: ask rpcbind on port 111)
@@ -179,6 +191,9 @@ var optionTable = map[string]optionFunc{
 	"msgp":      msgpOption,
 	"ccp":       flagOption(func(o *options) { o.ccp = true }),
 	"readread":  flagOption(func(o *options) { o.readRead = true }),
+	"rdmadev":   rdmaDevOption,
+	"srcaddr":   srcAddrOption,
+	"reg":       wordOption([]string{"window", "region"}, func(o *options, v string) { o.reg = v }),
 	"ro":        flagOption(func(o *options) { o.readOnly = true }),
 	"rw":        flagOption(func(o *options) { o.readOnly = false }),
 
@@ -236,6 +251,24 @@ func msgpOption(o *options, v string, has bool) error {
 		return fmt.Errorf("wants ALIGN:THRESHOLD, from 2 to 4096 and from 512 to 65536")
 	}
 	o.padAlign, o.padThreshold = align, threshold
+	return nil
+}
+
+// rdmaDevOption takes the name of a device, which only one provider has.
+func rdmaDevOption(o *options, v string, has bool) error {
+	if !has || v == "" {
+		return fmt.Errorf("wants the name of an RDMA device")
+	}
+	o.rdmaDev, o.rdma = v, "ibv"
+	return nil
+}
+
+func srcAddrOption(o *options, v string, has bool) error {
+	a, err := netip.ParseAddr(v)
+	if !has || err != nil || a.IsUnspecified() {
+		return fmt.Errorf("wants an IP address of this machine")
+	}
+	o.srcAddr = a.Unmap()
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"reflect"
 	"regexp"
 	"strings"
@@ -24,6 +25,12 @@ func TestParseOptions(t *testing.T) {
 		{[]string{"readread"}, func(o *options) { o.readRead = true }},
 		{[]string{"msgp=4096:512"}, func(o *options) { o.padAlign, o.padThreshold = 4096, 512 }},
 		{[]string{"rdma=iwarp,noddp,crc,inline=1024"}, func(o *options) { o.rdma, o.noDDP, o.crc, o.inline = "iwarp", true, true, 1024 }},
+		{[]string{"rdma=ibv,reg=region,srcaddr=fd00::7"}, func(o *options) {
+			o.rdma, o.reg, o.srcAddr = "ibv", "region", netip.MustParseAddr("fd00::7")
+		}},
+		{[]string{"rdmadev=mlx5_0,reg=window,srcaddr=::ffff:10.0.0.9"}, func(o *options) {
+			o.rdma, o.rdmaDev, o.reg, o.srcAddr = "ibv", "mlx5_0", "window", netip.MustParseAddr("10.0.0.9")
+		}},
 		{[]string{"soft,timeo=5,retrans=0"}, func(o *options) { o.soft, o.timeo, o.retrans = true, 500*time.Millisecond, 0 }},
 		{[]string{"soft", "hard"}, func(*options) {}},
 		{[]string{"rsize=4096,wsize=1048576,nconnect=16,mountport=20048"}, func(o *options) {
@@ -55,6 +62,10 @@ func TestParseOptionsNamesWhatIsWrong(t *testing.T) {
 		"ro,frob=1,soft":         `"frob"`,
 		"proto=udp":              `"proto=udp"`,
 		"rdma=ibm":               `"rdma=ibm"`,
+		"reg=all":                `"reg=all"`,
+		"rdmadev":                `"rdmadev"`,
+		"srcaddr=server":         `"srcaddr=server"`,
+		"srcaddr=0.0.0.0":        `"srcaddr=0.0.0.0"`,
 		"port=65536":             `"port=65536"`,
 		"port":                   `"port"`,
 		"rsize=0":                `"rsize=0"`,

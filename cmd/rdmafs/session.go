@@ -32,7 +32,7 @@ type session struct {
 	how    string // "tcp", "rdma/iwarp"
 	addr   netip.AddrPort
 	route  *route
-	caller transport.Caller
+	caller *reconnect.Caller
 	client nfsclient.Client
 	opts   options
 	pool   *bufpool.Pool
@@ -47,50 +47,65 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 	if err != nil {
 		return nil, err
 	}
-	machine, err := os.Hostname()
-	if err != nil {
-		machine = "localhost"
-	}
-	var failed []error
+	machine := machineName()
+	var failed, without []error
 	for _, a := range addrs {
-		s, err := connectAt(ctx, m, netip.AddrPortFrom(a, m.opts.nfsPort()), machine, logf)
+		s, none, err := connectAt(ctx, m, netip.AddrPortFrom(a, m.opts.nfsPort()), machine, logf)
+		without = append(without, none...)
 		var away *unreachableError
 		if err != nil && errors.As(err, &away) && m.opts.proto == "rdma" && m.opts.port == 0 {
 			if port, why := registeredPort(ctx, m, a, machine); port != 0 {
 				logf("rpcbind on %s says that NFS over RDMA is on port %d", a, port)
-				s, err = connectAt(ctx, m, netip.AddrPortFrom(a, port), machine, logf)
+				s, _, err = connectAt(ctx, m, netip.AddrPortFrom(a, port), machine, logf)
 			} else {
 				err = errors.Join(err, why)
 			}
 		}
-		if err == nil {
+		if s != nil {
+			for _, err := range append(without, failed...) {
+				logf("not taken: %v", err)
+			}
 			return s, nil
 		}
-		failed = append(failed, err)
+		if err != nil {
+			failed = append(failed, err)
+		}
 	}
-	return nil, errors.Join(failed...)
+	return nil, errors.Join(append(failed, without...)...)
 }
 
-// connectAt is connect for one address.
-func connectAt(ctx context.Context, m *mountArgs, addr netip.AddrPort, machine string, logf func(string, ...any)) (*session, error) {
-	ways, err := routes(&m.opts, addr, machine, logf)
-	if err != nil {
-		return nil, err
-	}
+// routes are routes found in the time that a mount has.
+func (m *mountArgs) routes(ctx context.Context, addr netip.AddrPort, machine string, logf func(string, ...any)) (found [][]*route, without []error) {
+	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
+	defer cancel()
+	return routes(ctx, &m.opts, addr, machine, logf)
+}
+
+// connectAt is connect for one address. without tells why there were not more
+// ways to it; without any, there is neither a session nor an error.
+func connectAt(ctx context.Context, m *mountArgs, addr netip.AddrPort, machine string, logf func(string, ...any)) (_ *session, without []error, _ error) {
+	ways, without := m.routes(ctx, addr, machine, logf)
 	var failed []error
-	for i, r := range ways {
-		s := &session{how: r.how, addr: addr, route: r, opts: m.opts}
-		if err := s.mount(ctx, m, machine, logf); err != nil {
-			s.closeTransport()
+	for i, row := range ways {
+		s, err := race(ctx, m, addr, row, logf)
+		if err == nil {
+			err = s.mount(ctx, m, machine, logf)
+		}
+		if err != nil {
+			if s != nil {
+				s.closeTransport()
+			}
 			failed = append(failed, err)
 			continue
 		}
-		for _, unused := range ways[i+1:] {
-			unused.close()
+		for _, row := range ways[i+1:] {
+			for _, unused := range row {
+				unused.close()
+			}
 		}
-		return s, nil
+		return s, append(without, failed...), nil
 	}
-	return nil, errors.Join(failed...)
+	return nil, without, errors.Join(failed...)
 }
 
 // unreachableError says that nothing answered at an address.
@@ -104,7 +119,7 @@ func registeredPort(ctx context.Context, m *mountArgs, a netip.Addr, machine str
 	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
 	defer cancel()
 	port, err := nfs3.RDMAPort(ctx, a, func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
-		return dialTCP(ctx, to, machine)
+		return dialTCP(ctx, to, machine, m.opts.srcAddr)
 	})
 	switch {
 	case err != nil:
@@ -115,49 +130,111 @@ func registeredPort(ctx context.Context, m *mountArgs, a netip.Addr, machine str
 	return port, nil
 }
 
-// mount connects over the session's route and mounts the export.
+// laggard is how much longer a route may take to answer than another took to be
+// refused: the host is there, and who listens answers soon.
+const laggard = 3 * time.Second
+
+// race connects over all routes of a row at once. The first that answers is
+// the session's; the others are closed.
+func race(ctx context.Context, m *mountArgs, addr netip.AddrPort, row []*route, logf func(string, ...any)) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
+	defer cancel()
+	type outcome struct {
+		s   *session
+		err error
+	}
+	out := make(chan outcome, len(row))
+	runConnect := func(s *session) { out <- outcome{s, s.connect(ctx, m)} }
+	for _, r := range row {
+		go runConnect(newSession(m, addr, r, logf))
+	}
+	var won *session
+	var failed []error
+	for range row {
+		o := <-out
+		switch {
+		case o.err == nil && won == nil:
+			won = o.s
+			cancel()
+			continue
+		case o.err != nil && won == nil:
+			failed = append(failed, o.err)
+			if errors.Is(o.err, syscall.ECONNREFUSED) {
+				defer time.AfterFunc(laggard, cancel).Stop()
+			}
+		}
+		o.s.closeTransport()
+	}
+	if won == nil {
+		return nil, errors.Join(failed...)
+	}
+	return won, nil
+}
+
+// newSession is a session over a route, not yet connected.
+func newSession(m *mountArgs, addr netip.AddrPort, r *route, logf func(string, ...any)) *session {
+	return &session{how: r.how, addr: addr, route: r, opts: m.opts, caller: reconnect.New(r.dialer, reconnect.Config{
+		Timeo:    m.opts.timeo,
+		Retrans:  m.opts.retrans,
+		Soft:     m.opts.soft,
+		NConnect: m.opts.nconnect,
+		Server:   m.src.host,
+		Logf:     logf,
+	})}
+}
+
+// connect connects over the session's route.
+func (s *session) connect(ctx context.Context, m *mountArgs) error {
+	if err := s.caller.Connect(ctx); err != nil {
+		return &unreachableError{s.explainConnect(err)}
+	}
+	return nil
+}
+
+// mount mounts the export over the session's connection.
 func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf func(string, ...any)) error {
 	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
 	defer cancel()
-	caller := reconnect.New(s.route.dialer, reconnect.Config{
-		Timeo:    s.opts.timeo,
-		Retrans:  s.opts.retrans,
-		Soft:     s.opts.soft,
-		NConnect: s.opts.nconnect,
-		Server:   m.src.host,
-		Logf:     logf,
-	})
-	s.caller = caller
-	if err := caller.Connect(ctx); err != nil {
-		return &unreachableError{s.explainConnect(err)}
-	}
-	c, err := nfs3.Mount(ctx, nfs3.Config{
-		Host:   m.src.host,
-		Addr:   s.addr.Addr(),
-		Export: m.src.export,
-		Caller: caller,
-		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
-			return dialTCP(ctx, to, machine)
-		},
-		MountPort: s.opts.mountPort,
-		RSize:     s.opts.rsize,
-		WSize:     s.opts.wsize,
-		Cred:      ownCred(),
-		Logf:      logf,
-	})
+	config := m.mountd(s.addr.Addr(), machine, logf)
+	config.Caller, config.RSize, config.WSize = s.caller, s.opts.rsize, s.opts.wsize
+	c, err := nfs3.Mount(ctx, config)
 	if err != nil {
 		return err
 	}
 	s.client = c
-	if v := caller.Stats().Terms.Version; s.opts.rdmaVers == "2" && v == 1 {
+	if v := s.caller.Stats().Terms.Version; s.opts.rdmaVers == "2" && v == 1 {
 		logf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr)
 	}
 	return nil
 }
 
+// machineName is this machine's in AUTH_SYS credentials.
+func machineName() string {
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return "localhost"
+}
+
+// mountd is the configuration of what is asked of mountd and rpcbind at an
+// address.
+func (m *mountArgs) mountd(at netip.Addr, machine string, logf func(string, ...any)) nfs3.Config {
+	return nfs3.Config{
+		Host:   m.src.host,
+		Addr:   at,
+		Export: m.src.export,
+		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
+			return dialTCP(ctx, to, machine, m.opts.srcAddr)
+		},
+		MountPort: m.opts.mountPort,
+		Cred:      ownCred(),
+		Logf:      logf,
+	}
+}
+
 // dialTCP makes the Caller for rpcbind and mountd.
-func dialTCP(ctx context.Context, to netip.AddrPort, machine string) (transport.Caller, error) {
-	d, err := tcpDialer(to, machine)
+func dialTCP(ctx context.Context, to netip.AddrPort, machine string, from netip.Addr) (transport.Caller, error) {
+	d, err := tcpDialer(to, machine, from)
 	if err != nil {
 		return nil, err
 	}
@@ -182,14 +259,35 @@ func ownCred() nfsclient.Cred {
 	return cr
 }
 
+// connectError is a failed connection, and what may help.
+type connectError struct {
+	what string
+	err  error
+	hint string
+}
+
+func (e *connectError) Error() string {
+	if e.hint == "" {
+		return fmt.Sprintf("%s: %v", e.what, e.err)
+	}
+	return fmt.Sprintf("%s: %v (%s)", e.what, e.err, e.hint)
+}
+
+func (e *connectError) Unwrap() error { return e.err }
+
 // explainConnect says what a failed connection means and what may help.
 func (s *session) explainConnect(err error) error {
 	what := fmt.Sprintf("cannot connect to %s over %s", s.addr, s.how)
 	var netErr net.Error
 	hint := ""
 	switch {
+	case explained(err):
 	case errors.Is(err, syscall.ECONNREFUSED) && s.opts.proto == "rdma":
 		hint = "nothing listens there: does the server have NFS over RDMA enabled on that port? try proto=tcp"
+	case errors.Is(err, syscall.EADDRINUSE):
+		// The provider says what to do.
+	case errors.Is(err, context.Canceled):
+		hint = "no answer yet, and another way was refused"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = "nothing listens there: is the NFS server running? is port= right?"
 	case errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH):
@@ -197,19 +295,19 @@ func (s *session) explainConnect(err error) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT), errors.As(err, &netErr) && netErr.Timeout():
 		hint = "no answer: is the host up, and does a firewall drop the port?"
 	case s.opts.proto == "rdma":
-		hint = "is an iWARP NFS/RDMA server on that port? try proto=tcp"
+		hint = "is an NFS/RDMA server on that port, and on a device of the same kind? try proto=tcp"
 	}
-	if hint == "" {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return fmt.Errorf("%s: %w (%s)", what, err, hint)
+	return &connectError{what, err, hint}
 }
 
 // startCache makes the buffers and the cache of a mounted session.
 func (s *session) startCache(k *fs.Kernel, logf func(string, ...any)) error {
-	pool, err := bufpool.New(bufpool.Config{Limit: poolBytes, Register: s.client.Register, Unregister: s.client.Unregister})
+	pool, err := bufpool.New(bufpool.Config{Limit: s.route.memory.pool, Register: s.client.Register, Unregister: s.client.Unregister})
 	if err != nil {
 		return err
+	}
+	if err := pool.Reserve(); err != nil {
+		return errors.Join(err, pool.Close())
 	}
 	info := s.client.Info()
 	c, err := cache.New(s.client, pool, cache.Config{

@@ -21,33 +21,63 @@ type status struct {
 
 // report is status at one moment, as "rdmafs stats --json" prints it.
 type report struct {
+	inForce
+	Calls transport.Stats
+}
+
+// inForce is what holds of a mount, as "rdmafs status --json" prints it.
+type inForce struct {
 	Source     string
 	MountPoint string
 	PID        int
 	Transport  string // "rdma/iwarp" or "tcp"
 	Server     string // address and port
+	Device     string `json:",omitempty"` // RDMA device
+	Keys       string `json:",omitempty"` // what the server is given: "window" or "region"
 	Version    string // of NFS
 	RSize      int
 	WSize      int
 	NConnect   int
-	Calls      transport.Stats
+	ReadOnly   bool
+	Soft       bool
+	Timeo      float64 // seconds
+	Retrans    int
+	Buffers    int    // bytes that the buffers may take
+	Note       string `json:",omitempty"` // why that is less than usual
 }
 
 func newStatus(m *mountArgs, s *session) *status { return &status{m, s} }
 
 func (st *status) snapshot() report {
-	return report{
-		Source:     st.m.src.text,
-		MountPoint: st.m.dir,
-		PID:        os.Getpid(),
-		Transport:  st.s.how,
-		Server:     st.s.addr.String(),
-		Version:    st.s.client.Info().Version,
-		RSize:      st.s.client.Info().ReadMax,
-		WSize:      st.s.client.Info().WriteMax,
-		NConnect:   st.m.opts.nconnect,
-		Calls:      st.s.caller.Stats(),
+	o := &st.m.opts
+	r := report{
+		inForce: inForce{
+			Source:     st.m.src.text,
+			MountPoint: st.m.dir,
+			PID:        os.Getpid(),
+			Transport:  st.s.how,
+			Server:     st.s.addr.String(),
+			Version:    st.s.client.Info().Version,
+			RSize:      st.s.client.Info().ReadMax,
+			WSize:      st.s.client.Info().WriteMax,
+			NConnect:   o.nconnect,
+			ReadOnly:   o.readOnly,
+			Soft:       o.soft,
+			Timeo:      o.timeo.Seconds(),
+			Retrans:    o.retrans,
+			Buffers:    st.s.pool.Limit(),
+			Note:       st.s.route.memory.note,
+		},
+		Calls: st.s.caller.Stats(),
 	}
+	if st.s.route.device != nil {
+		caps := st.s.route.device.Caps()
+		r.Device, r.Keys = caps.Device, "window"
+		if caps.RegionKeys {
+			r.Keys = "region"
+		}
+	}
+	return r
 }
 
 func newStatsCommand() *cobra.Command {
@@ -59,32 +89,45 @@ func newStatsCommand() *cobra.Command {
 			if len(args) != 1 {
 				return withCode(exitUsage, fmt.Errorf("stats wants one MOUNTPOINT"))
 			}
-			dir, err := mountPointArg(args[0])
+			r, err := askReport(args[0])
 			if err != nil {
-				return withCode(exitUsage, err)
-			}
-			conn, err := dialControl(dir, "stats")
-			if err != nil {
-				return withCode(exitFail, fmt.Errorf("%s: %w", args[0], err))
-			}
-			defer conn.Close()
-			b, err := io.ReadAll(conn)
-			if err != nil {
-				return withCode(exitFail, fmt.Errorf("%s: %w", args[0], err))
-			}
-			if asJSON {
-				_, err = cmd.OutOrStdout().Write(b)
 				return err
 			}
-			var r report
-			if err := json.Unmarshal(b, &r); err != nil {
-				return withCode(exitSystem, fmt.Errorf("%s: the daemon's answer: %w", args[0], err))
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), r)
 			}
 			return printReport(cmd.OutOrStdout(), r)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// askReport has the daemon of a mount point tell of itself.
+func askReport(mountPoint string) (r report, err error) {
+	dir, err := mountPointArg(mountPoint)
+	if err != nil {
+		return r, withCode(exitUsage, err)
+	}
+	conn, err := dialControl(dir, "stats")
+	if err != nil {
+		return r, withCode(exitFail, fmt.Errorf("%s: %w", mountPoint, err))
+	}
+	defer conn.Close()
+	b, err := io.ReadAll(conn)
+	if err != nil {
+		return r, withCode(exitFail, fmt.Errorf("%s: %w", mountPoint, err))
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, withCode(exitSystem, fmt.Errorf("%s: the daemon's answer: %w", mountPoint, err))
+	}
+	return r, nil
+}
+
+func printJSON(to io.Writer, v any) error {
+	e := json.NewEncoder(to)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 // mountPointArg is the absolute name of a mount point, found without touching

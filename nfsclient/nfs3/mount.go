@@ -27,14 +27,9 @@ func Mount(ctx context.Context, cf Config) (*Client, error) {
 	if cf.Export == "" || len(cf.Export) > wire.MaxMountPath {
 		return nil, cf.fail(BadConfig, "the export's path is empty or too long", "name it as server:/path", nil)
 	}
-	port := cf.MountPort
-	if port == 0 {
-		var err error
-		if port, err = cf.mountdPort(ctx); err != nil {
-			return nil, err
-		}
+	if err := cf.findMountd(ctx); err != nil {
+		return nil, err
 	}
-	cf.MountPort = port
 	root, err := cf.mnt(ctx)
 	if err != nil {
 		return nil, err
@@ -45,6 +40,14 @@ func Mount(ctx context.Context, cf Config) (*Client, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// findMountd sets MountPort.
+func (cf *Config) findMountd(ctx context.Context) (err error) {
+	if cf.MountPort == 0 {
+		cf.MountPort, err = cf.mountdPort(ctx)
+	}
+	return err
 }
 
 func (cf *Config) fail(f Failure, why, hint string, err error) error {

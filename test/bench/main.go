@@ -1,5 +1,5 @@
 // Command bench measures mounts side by side, in one run: rdmafs over iWARP,
-// rdmafs over TCP, and go-fuse's loopback example, all over the same directory.
+// over RoCE and over TCP, and go-fuse's loopback example, all over the same directory.
 //
 // It prints medians over the rounds and ratios. Absolute figures mean little on
 // a shared machine; the mounts take turns in each round so that what disturbs
@@ -12,9 +12,11 @@ import (
 	"log"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
+
+	"github.com/rdmafs/rdmafs/test/bench/compare"
 )
 
 func main() {
@@ -22,7 +24,7 @@ func main() {
 	log.SetPrefix("bench: ")
 	bin := flag.String("bin", "bin", "directory of rdmafs, rdmafs-nfsd and loopback")
 	rounds := flag.Int("rounds", 3, "rounds, each of which runs every mount once")
-	only := flag.String("systems", "iwarp,tcp,loopback", "mounts to measure; the last one is the baseline")
+	only := flag.String("systems", "iwarp,roce,tcp,loopback", "mounts to measure; the last one is the baseline")
 	flag.Parse()
 	if err := run(*bin, *rounds, strings.Split(*only, ",")); err != nil {
 		log.Fatal(err)
@@ -44,61 +46,38 @@ func run(bin string, rounds int, only []string) (err error) {
 		return err
 	}
 	defer stop()
-	results := make(map[string]map[string][]float64) // metric → system → values
-	for round := range rounds {
-		for _, s := range systems {
-			for _, m := range metrics {
-				v, err := m.measure(s)
-				if err != nil {
-					return fmt.Errorf("%s on %s: %w", m.name, s.name, err)
-				}
-				log.Printf("round %d: %s: %s: %.0f %s", round+1, s.name, m.name, v, m.unit)
-				if results[m.name] == nil {
-					results[m.name] = make(map[string][]float64)
-				}
-				results[m.name][s.name] = append(results[m.name][s.name], v)
-			}
-		}
+	size := compare.Size{FileMiB: 256, SmallFiles: 2000, ListFiles: 10000, Random: 3 * time.Second, CPU: true}
+	results, err := compare.Run(systems, rounds, size, log.Printf)
+	if err != nil {
+		return err
 	}
 	return report(systems, results, rounds)
 }
 
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	n := len(v)
-	if n%2 == 1 {
-		return v[n/2]
-	}
-	return (v[n/2-1] + v[n/2]) / 2
-}
-
 // report prints a row a metric: each mount's median, then each one's ratio to
-// the last mount, the baseline. All metrics are rates: more is better.
-func report(systems []*system, results map[string]map[string][]float64, rounds int) error {
+// the last mount, the baseline.
+func report(systems []*compare.System, results *compare.Results, rounds int) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	base := systems[len(systems)-1].name
+	base := systems[len(systems)-1].Name
 	fmt.Fprintf(w, "median of %d rounds\tunit", rounds)
 	for _, s := range systems {
-		fmt.Fprintf(w, "\t%s", s.name)
+		fmt.Fprintf(w, "\t%s", s.Name)
 	}
 	for _, s := range systems[:len(systems)-1] {
-		fmt.Fprintf(w, "\t%s / %s", s.name, base)
-	}
-	if len(systems) > 2 {
-		fmt.Fprintf(w, "\t%s / %s", systems[0].name, systems[1].name)
+		fmt.Fprintf(w, "\t%s / %s", s.Name, base)
 	}
 	fmt.Fprintln(w)
-	for _, m := range metrics {
-		fmt.Fprintf(w, "%s\t%s", m.name, m.unit)
-		r := results[m.name]
+	for _, m := range results.Metrics {
+		fmt.Fprintf(w, "%s\t%s", m.Name, m.Unit)
 		for _, s := range systems {
-			fmt.Fprintf(w, "\t%.0f", median(r[s.name]))
+			fmt.Fprintf(w, "\t%.0f", results.Median(m.Name, s.Name))
 		}
 		for _, s := range systems[:len(systems)-1] {
-			fmt.Fprintf(w, "\t%.2f", median(r[s.name])/median(r[base]))
-		}
-		if len(systems) > 2 {
-			fmt.Fprintf(w, "\t%.2f", median(r[systems[0].name])/median(r[systems[1].name]))
+			if results.Median(m.Name, base) == 0 {
+				fmt.Fprint(w, "\t–") // too little to be measured
+				continue
+			}
+			fmt.Fprintf(w, "\t%.2f", results.Ratio(m.Name, s.Name, base))
 		}
 		fmt.Fprintln(w)
 	}

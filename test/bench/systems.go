@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,28 +12,13 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/rdmafs/rdmafs/test/bench/compare"
 )
-
-// system is a way to mount the one directory that all measure on.
-type system struct {
-	name    string
-	dir     string // mount point
-	mount   func(dir string) error
-	unmount func(dir string) error
-}
-
-// with mounts, runs f, and unmounts.
-func (s *system) with(f func() error) (err error) {
-	if err := s.mount(s.dir); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.unmount(s.dir)) }()
-	return f()
-}
 
 // newSystems starts the embedded server and describes the mounts. stop ends
 // what was started.
-func newSystems(bin, work string, only []string) (systems []*system, stop func(), err error) {
+func newSystems(bin, work string, only []string) (systems []*compare.System, stop func(), err error) {
 	data := filepath.Join(work, "data")
 	mnt := filepath.Join(work, "mnt")
 	for _, d := range []string{data, mnt} {
@@ -50,23 +36,26 @@ func newSystems(bin, work string, only []string) (systems []*system, stop func()
 	}
 	rdmafs := func(opts string) func(string) error {
 		return func(dir string) error {
-			return command(filepath.Join(bin, "rdmafs"), "mount", "127.0.0.1:"+data, dir, "-o", opts)
+			return command(filepath.Join(bin, "rdmafs"), "mount", serverHost+":"+data, dir, "-o", opts+",mountport="+addrs.tcp)
 		}
 	}
 	umount := func(dir string) error { return command(filepath.Join(bin, "rdmafs"), "umount", dir) }
+	pid := func() (int, error) { return daemon(bin, mnt) }
 	var loop *exec.Cmd
-	all := []*system{
-		{"iwarp", mnt, rdmafs("proto=rdma,rdma=iwarp,port=" + addrs.rdma + ",mountport=" + addrs.tcp), umount},
-		{"tcp", mnt, rdmafs("proto=tcp,port=" + addrs.tcp + ",mountport=" + addrs.tcp), umount},
-		{"loopback", mnt,
-			func(dir string) (err error) {
+	all := []*compare.System{
+		{Name: "iwarp", Dir: mnt, Mount: rdmafs("proto=rdma,rdma=iwarp,port=" + addrs.rdma), Unmount: umount, PID: pid},
+		{Name: "roce", Dir: mnt, Mount: rdmafs("proto=rdma,rdma=roce,clientaddr=" + clientHost + ",port=" + addrs.roce), Unmount: umount, PID: pid},
+		{Name: "tcp", Dir: mnt, Mount: rdmafs("proto=tcp,port=" + addrs.tcp), Unmount: umount, PID: pid},
+		{Name: "loopback", Dir: mnt,
+			Mount: func(dir string) (err error) {
 				loop, err = startLoopback(filepath.Join(bin, "loopback"), dir, data)
 				return err
 			},
-			func(dir string) error { return stopLoopback(loop, dir) }},
+			Unmount: func(dir string) error { return stopLoopback(loop, dir) },
+			PID:     func() (int, error) { return loop.Process.Pid, nil }},
 	}
 	for _, name := range only {
-		i := slices.IndexFunc(all, func(s *system) bool { return s.name == name })
+		i := slices.IndexFunc(all, func(s *compare.System) bool { return s.Name == name })
 		if i < 0 {
 			stop()
 			return nil, nil, fmt.Errorf("no mount is called %q", name)
@@ -74,6 +63,25 @@ func newSystems(bin, work string, only []string) (systems []*system, stop func()
 		systems = append(systems, all[i])
 	}
 	return systems, stop, nil
+}
+
+// Server and client on two addresses: RoCE has one port on each.
+const (
+	serverHost = "127.77.0.1"
+	clientHost = "127.77.0.2"
+)
+
+// daemon is the process of a rdmafs mount.
+func daemon(bin, dir string) (int, error) {
+	out, err := exec.Command(filepath.Join(bin, "rdmafs"), "stats", "--json", dir).Output()
+	if err != nil {
+		return 0, err
+	}
+	var r struct{ PID int }
+	if err := json.Unmarshal(out, &r); err != nil {
+		return 0, err
+	}
+	return r.PID, nil
 }
 
 // startLoopback runs go-fuse's example and waits for its word that the mount is
@@ -116,11 +124,12 @@ func command(name string, args ...string) error {
 	return nil
 }
 
-type serverAddrs struct{ tcp, rdma string } // ports
+type serverAddrs struct{ tcp, rdma, roce string } // ports
 
 // startServer runs rdmafs-nfsd and waits for its word that it is ready.
 func startServer(bin, export string) (*exec.Cmd, serverAddrs, error) {
-	cmd := exec.Command(filepath.Join(bin, "rdmafs-nfsd"), "-export", export+":no_root_squash,async", "-tcp", "127.0.0.1:0", "-rdma", "127.0.0.1:0")
+	cmd := exec.Command(filepath.Join(bin, "rdmafs-nfsd"), "-export", export+":no_root_squash,async",
+		"-tcp", serverHost+":0", "-rdma", serverHost+":0", "-roce", serverHost+":0")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
@@ -139,8 +148,11 @@ func startServer(bin, export string) (*exec.Cmd, serverAddrs, error) {
 		if v, ok := strings.CutPrefix(w, "rdma="); ok {
 			a.rdma = v[strings.LastIndex(v, ":")+1:]
 		}
+		if v, ok := strings.CutPrefix(w, "roce="); ok {
+			a.roce = v[strings.LastIndex(v, ":")+1:]
+		}
 	}
-	if err != nil || a.tcp == "" || a.rdma == "" {
+	if err != nil || a.tcp == "" || a.rdma == "" || a.roce == "" {
 		_ = cmd.Process.Kill()
 		return nil, a, fmt.Errorf("server did not start: %q %v", line, cmd.Wait())
 	}

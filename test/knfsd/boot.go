@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/rdmafs/rdmafs/test/netns"
 )
 
 // kernelArguments keep an emulated processor from work that no test needs.
@@ -45,10 +47,10 @@ func (g *Guest) boot(ctx context.Context, img image) (err error) {
 	}
 	var monitor *os.File
 	if g.cfg.Network == Tap {
-		if g.ns, err = newNetNS(); err != nil {
+		if g.ns, err = netns.New(); err != nil {
 			return err
 		}
-		tap, err := g.ns.openTap(g.cfg.MTU)
+		tap, err := openTap(g.ns, g.cfg.MTU)
 		if err != nil {
 			return err
 		}

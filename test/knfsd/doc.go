@@ -28,6 +28,19 @@
 //	sum, err := g.Check(ctx, "sha256sum /export/file")
 //	err = g.RestartServer(ctx)
 //
+// Programs and tests of the module run in the guest too, where the adapters are:
+//
+//	g := knfsd.StartTest(t, knfsd.Config{RDMA: []knfsd.Service{knfsd.RXE}, MTU: 4200})
+//	g.GoTest(t, knfsd.Program{Package: ".../verbs/ibv", Args: []string{"-test.run=Suite"},
+//		Env: []string{"RDMAFS_IBV_ADDR=" + g.GuestAddr().String()}}, 5*time.Minute)
+//	out, code, err := g.RunProgram(ctx, knfsd.Program{Package: ".../cmd/rdmafs",
+//		Args: []string{"devices"}, Wrapper: knfsd.AsTester})
+//
+// Tests that make sense nowhere else have the build tag guest, which GoTest sets.
+// All is built on the host with cgo, so the host's C library must not be newer
+// than the guest's, glibc 2.36 (Debian 12). Client and server are then in one
+// guest and meet at g.GuestAddr(): the devices are not on its loopback.
+//
 // Over Slirp every service has a port of its own on 127.0.0.1, while rpcbind
 // in the guest answers with the guest's ports: a client must be told the ports
 // of NFS and MOUNT. NFS version 4 finds the export at the same path, /export.
@@ -61,8 +74,9 @@
 //
 // # Files and folders
 //
-//   - config, guest: the interface. boot, machine, qmp: qemu. netns: the Tap
-//     network. control: commands. image: the cache. testing: StartTest.
+//   - config, guest: the interface. boot, machine, qmp: qemu. tap: the Tap
+//     network. control: commands. program, gotest: the module's programs and
+//     tests in the guest. image: the cache. testing: StartTest.
 //   - guest/: build, setup, siw; rootfs/ is copied into the guest; agent runs
 //     there; ctl is the language between agent and harness.
 //

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/test/knfsd/guest/ctl"
+	"github.com/rdmafs/rdmafs/test/netns"
 )
 
 // stopGrace is what a guest gets to power off before it is killed.
@@ -23,7 +24,7 @@ type Guest struct {
 	dir     string // temporary folder
 	share   string
 	addrs   map[Service]netip.AddrPort
-	ns      *netns // nil without a tap
+	ns      *netns.NS // nil without a tap
 	machine *machine
 	control *controller
 
@@ -136,7 +137,7 @@ func (g *Guest) NetNS() string {
 	if g.ns == nil {
 		return ""
 	}
-	return g.ns.path()
+	return g.ns.Path()
 }
 
 // InNetNS calls f on a thread inside the Tap network's namespace; with Slirp
@@ -146,7 +147,7 @@ func (g *Guest) InNetNS(f func() error) error {
 	if g.ns == nil {
 		return f()
 	}
-	return g.ns.do(f)
+	return g.ns.Do(f)
 }
 
 // Run executes a shell command as the guest's root and returns what it wrote
@@ -236,7 +237,7 @@ func (g *Guest) release(kill bool) error {
 		errs = append(errs, g.control.close())
 	}
 	if g.ns != nil {
-		errs = append(errs, g.ns.close())
+		errs = append(errs, g.ns.Close())
 	}
 	if g.dir != "" {
 		errs = append(errs, os.RemoveAll(g.dir))

@@ -59,6 +59,7 @@ func TestSlirp(t *testing.T) {
 	})
 	t.Run("commands", func(t *testing.T) { testCommands(t, g) })
 	t.Run("share", func(t *testing.T) { testShare(t, g) })
+	t.Run("programs", func(t *testing.T) { testPrograms(t, g) })
 	t.Run("inline thresholds", func(t *testing.T) { testInline(t, g) })
 	t.Run("restart", func(t *testing.T) { testRestart(t, g) })
 	t.Run("stop", func(t *testing.T) { testStop(t, g) })
@@ -134,6 +135,28 @@ func testShare(t *testing.T, g *Guest) {
 	}
 	if b, err := os.ReadFile(g.Share() + "/from-guest"); err != nil || string(b) != "back\n" {
 		t.Errorf("the host read %q, %v", b, err)
+	}
+}
+
+// testPrograms runs programs in the guest, and looks at what they find there.
+func testPrograms(t *testing.T, g *Guest) {
+	g.GoTest(t, Program{Package: "github.com/rdmafs/rdmafs/test/knfsd/guest/ctl"}, time.Minute)
+	out, code, err := g.RunProgram(limit(t), Program{
+		Package: "github.com/rdmafs/rdmafs/test/knfsd/guest/ctl", Test: true,
+		Args: []string{"-test.run=^None$"}, Wrapper: AsTester,
+	})
+	if err != nil || code != 0 || !strings.HasPrefix(out, "testing: warning: no tests to run") {
+		t.Errorf("as tester: output %q, code %d, %v", out, code, err)
+	}
+	for command, want := range map[string]string{
+		"cd /dev && stat -c '%a %n' fuse infiniband/uverbs[01] infiniband/rdma_cm": "666 fuse\n666 infiniband/uverbs0\n666 infiniband/uverbs1\n666 infiniband/rdma_cm\n",
+		strings.Join(AsTester, " ") + " bash -c 'id -u; ulimit -l'":                "1000\n8192\n",
+		"stat -c %A $(command -v fusermount3)":                                     "-rwsr-xr-x\n",
+		"ibv_devices | awk '{ print $1 }' | sort":                                  "------\ndevice\nrxe0\nsiw0\n",
+	} {
+		if out := check(t, g, command); out != want {
+			t.Errorf("%s: %q, want %q", command, out, want)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func TestConfig(t *testing.T) {
 	for name, c := range map[string]Config{
 		"device":       {RDMA: []Service{TCP}},
 		"network":      {Network: Tap + 1},
-		"MTU of slirp": {MTU: 9000},
+		"MTU of slirp": {MTU: 1400},
 		"MTU":          {Network: Tap, MTU: 70000},
 		"disk":         {DiskMiB: -1},
 		"threads":      {Threads: -1},

@@ -16,6 +16,14 @@ import (
 	"github.com/rdmafs/rdmafs/transport"
 )
 
+// A machine without Go is given what this package would make or find.
+const (
+	// BinaryEnv names the rdmafs command.
+	BinaryEnv = "RDMAFS_TEST_BINARY"
+	// TreeEnv names a tree to copy.
+	TreeEnv = "RDMAFS_TEST_TREE"
+)
+
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rdmafs-bin.")
 	if err != nil {
@@ -49,9 +57,13 @@ var build = sync.OnceValues(func() (string, error) {
 	return bin, nil
 })
 
-// Binary is the rdmafs command, built on first use. RemoveBinary deletes it.
+// Binary is the rdmafs command: BinaryEnv, or built on first use. RemoveBinary
+// deletes it.
 func Binary(t testing.TB) string {
 	t.Helper()
+	if bin := os.Getenv(BinaryEnv); bin != "" {
+		return bin
+	}
 	bin, err := build()
 	if err != nil {
 		t.Fatalf("build rdmafs: %v", err)
@@ -67,6 +79,9 @@ func raceBuild() bool { return os.Getenv("RDMAFS_TEST_RACE") == "1" }
 // said in the daemons, if they were built with it. Call it at the end of
 // TestMain.
 func RemoveBinary() (races string) {
+	if os.Getenv(BinaryEnv) != "" {
+		return ""
+	}
 	bin, err := build()
 	if err != nil {
 		return ""
@@ -105,7 +120,9 @@ func Command(t testing.TB, wrapper []string, args ...string) Result {
 
 // Mounted is a mount made by Mount.
 type Mounted struct {
-	Dir     string
+	Dir string
+	// Said is what mounting wrote to standard error.
+	Said    string
 	wrapper []string
 }
 
@@ -125,7 +142,7 @@ func Mount(t testing.TB, source string, o Options) *Mounted {
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	m := &Mounted{o.Dir, o.Wrapper}
+	m := &Mounted{Dir: o.Dir, wrapper: o.Wrapper}
 	args := []string{"mount", source, o.Dir}
 	if o.Words != "" {
 		args = append(args, "-o", o.Words)
@@ -134,6 +151,7 @@ func Mount(t testing.TB, source string, o Options) *Mounted {
 	if r.Code != 0 {
 		t.Fatalf("rdmafs %s: exit code %d: %s", strings.Join(args, " "), r.Code, r.Stderr)
 	}
+	m.Said = r.Stderr
 	t.Cleanup(func() {
 		if _, mounted, err := fs.FindMount(o.Dir); err == nil && mounted {
 			m.Umount(t)

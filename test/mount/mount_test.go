@@ -25,7 +25,7 @@ func owner(st os.FileInfo) uint32 {
 func TestTreeCopy(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
-			s := startServer(t, serverOptions{})
+			s := startServer(t, w.server)
 			m := s.mount(t, w.proto, w.words)
 			from := SourceTree(t)
 			CopyTree(t, from, filepath.Join(m.Dir, "tree"), nil)
@@ -163,7 +163,8 @@ func TestForeground(t *testing.T) {
 	}
 }
 
-// TestStatsText: the words of "rdmafs stats" that people and the demo read.
+// TestStatsText: the words of "rdmafs stats" and "rdmafs status" that people and
+// the demo read.
 func TestStatsText(t *testing.T) {
 	s := startServer(t, serverOptions{})
 	m := s.mount(t, "rdma", "rdmavers=2")
@@ -172,6 +173,12 @@ func TestStatsText(t *testing.T) {
 	for _, want := range []string{s.source(), m.Dir, "rdma/iwarp", "version 2, inline threshold 4096", "receive size 4096", "with a read chunk", "Position-Zero", "by write chunk", "reply chunk", "credits"} {
 		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
 			t.Errorf("stats (exit code %d) does not say %q:\n%s%s", r.Code, want, r.Stdout, r.Stderr)
+		}
+	}
+	r = Command(t, nil, "status", m.Dir)
+	for _, want := range []string{s.source(), m.Dir, "rdma/iwarp", "keys: window", "rsize", "hard", "read-write", "up to 128 MiB"} {
+		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
+			t.Errorf("status (exit code %d) does not say %q:\n%s%s", r.Code, want, r.Stdout, r.Stderr)
 		}
 	}
 }

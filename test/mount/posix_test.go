@@ -8,22 +8,29 @@ import (
 )
 
 // ways are the ways of a call that the whole suite runs over.
-var ways = []struct{ name, proto, words string }{
-	{"iwarp", "rdma", ""},
-	{"iwarp-crc", "rdma", "crc"},
-	{"iwarp-inline1024", "rdma", "inline=1024"},
-	{"iwarp-noddp", "rdma", "noddp"},
-	{"iwarp-nconnect", "rdma", "nconnect=4"},
-	{"iwarp-small", "rdma", "rsize=4096,wsize=8192"},
-	{"iwarp-noac", "rdma", "noac"},
-	{"iwarp-version2", "rdma", "rdmavers=2"},
-	{"tcp", "tcp", ""},
+var ways = []struct {
+	name, proto, words string
+	server             serverOptions
+}{
+	{name: "iwarp", proto: "rdma"},
+	{name: "iwarp-crc", proto: "rdma", words: "crc"},
+	{name: "iwarp-inline1024", proto: "rdma", words: "inline=1024"},
+	{name: "iwarp-noddp", proto: "rdma", words: "noddp"},
+	{name: "iwarp-nconnect", proto: "rdma", words: "nconnect=4"},
+	{name: "iwarp-small", proto: "rdma", words: "rsize=4096,wsize=8192"},
+	{name: "iwarp-noac", proto: "rdma", words: "noac"},
+	{name: "iwarp-version2", proto: "rdma", words: "rdmavers=2"},
+	{name: "roce", proto: "rdma", server: serverOptions{roce: true}},
+	{name: "roce-inline1024", proto: "rdma", words: "inline=1024", server: serverOptions{roce: true}},
+	{name: "roce-noddp", proto: "rdma", words: "noddp", server: serverOptions{roce: true}},
+	{name: "roce-nconnect", proto: "rdma", words: "nconnect=4", server: serverOptions{roce: true}},
+	{name: "tcp", proto: "tcp"},
 }
 
 func TestPosix(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
-			s := startServer(t, serverOptions{})
+			s := startServer(t, w.server)
 			m := s.mount(t, w.proto, w.words)
 			posix.Run(t, m.Dir)
 			st := m.Stats(t)

@@ -8,7 +8,10 @@ import (
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
+	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
+	"github.com/rdmafs/rdmafs/verbs/roce"
+	"github.com/rdmafs/rdmafs/verbs/roce/rocetest"
 )
 
 func TestMain(m *testing.M) {
@@ -26,6 +29,11 @@ type serverOptions struct {
 	// mode of the exported directory; 0o755 when 0.
 	mode os.FileMode
 	rdma rpcrdma.ServerConfig
+	// roce has the server speak RoCEv2 instead of iWARP.
+	roce bool
+	// host and client, if valid, are the addresses of a server that speaks
+	// RoCEv2, and of its client, in place of two loopback addresses.
+	host, client netip.Addr
 }
 
 // server is an embedded server for one test.
@@ -33,6 +41,9 @@ type server struct {
 	*nfsd.Server
 	export    string
 	tcp, rdma netip.AddrPort
+	// client is what a mount over RoCE connects from; it is not valid for a
+	// server that speaks iWARP.
+	client netip.Addr
 }
 
 func startServer(t *testing.T, o serverOptions) *server {
@@ -52,7 +63,19 @@ func startServer(t *testing.T, o serverOptions) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev := iwarp.Open(iwarp.Config{})
+	host := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	var dev verbs.Device
+	switch {
+	case o.host.IsValid():
+		host, s.client = o.host, o.client
+		dev = roce.Open(roce.Config{})
+	case o.roce:
+		host, s.client = rocetest.Loopback(t), rocetest.Loopback(t)
+		dev = roce.Open(roce.Config{})
+	default:
+		dev = iwarp.Open(iwarp.Config{})
+	}
+	at := netip.AddrPortFrom(host, 0).String()
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("server: %v", err)
@@ -61,10 +84,10 @@ func startServer(t *testing.T, o serverOptions) *server {
 			t.Errorf("server's device: %v", err)
 		}
 	})
-	if s.tcp, err = s.ListenTCP("127.0.0.1:0"); err != nil {
+	if s.tcp, err = s.ListenTCP(at); err != nil {
 		t.Fatal(err)
 	}
-	if s.rdma, err = s.ListenRDMA(dev, "127.0.0.1:0", o.rdma); err != nil {
+	if s.rdma, err = s.ListenRDMA(dev, at, o.rdma); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -77,13 +100,16 @@ func (s *server) words(proto, more string) string {
 		port = s.rdma.Port()
 	}
 	w := fmt.Sprintf("proto=%s,port=%d,mountport=%d", proto, port, s.tcp.Port())
+	if proto == "rdma" && s.client.IsValid() {
+		w += ",rdma=roce,srcaddr=" + s.client.String()
+	}
 	if more != "" {
 		w += "," + more
 	}
 	return w
 }
 
-func (s *server) source() string { return "127.0.0.1:" + s.export }
+func (s *server) source() string { return s.tcp.Addr().String() + ":" + s.export }
 
 func (s *server) mount(t *testing.T, proto, more string) *Mounted {
 	t.Helper()

@@ -62,9 +62,12 @@ func SameTree(t testing.TB, got, want string) {
 	}
 }
 
-// SourceTree is a real tree to copy: a part of Go's own source.
+// SourceTree is a real tree to copy: TreeEnv, or a part of Go's own source.
 func SourceTree(t testing.TB) string {
 	t.Helper()
+	if tree := os.Getenv(TreeEnv); tree != "" {
+		return tree
+	}
 	goroot, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -289,6 +289,6 @@ func (p *peer) open(off int, b []byte, access verbs.Access) (Segment, error) {
 	}
 	s := p.data.Slice(off, len(b))
 	copy(s.Bytes(), b)
-	seg := Segment{Handle: w.Next(), Length: uint32(s.Len), Offset: w.Addr(s)}
+	seg := Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
 	return seg, p.post(verbs.SendWR{Op: verbs.OpBind, Window: w, Access: access, Local: transport.Payload{s}})
 }

@@ -18,11 +18,12 @@ import (
 const (
 	defaultInline     = 4096
 	maxConfigInline   = 64 * 1024
-	defaultCredits    = 128
 	maxCredits        = 16384
 	defaultMaxPayload = 1 << 20
 	defaultStallLimit = 5 * time.Second
 
+	// DefaultCredits is how many calls under way are asked for.
+	DefaultCredits         = 128
 	defaultCallbackCredits = 16
 	maxCallbackCredits     = 256
 
@@ -30,6 +31,9 @@ const (
 	maxLongHead = 64 * 1024
 	// longMessages is how many of the longest messages can be under way.
 	longMessages = 16
+	// LongMessageBytes is the longest message; DefaultLongBytes hold 16.
+	LongMessageBytes = defaultMaxPayload + maxLongHead
+	DefaultLongBytes = longMessages * LongMessageBytes
 	// readsIn is how many RDMA Reads the peer may have outstanding here.
 	readsIn = 32
 	// extraReceives are posted beyond one for each credit, for messages that
@@ -81,16 +85,32 @@ type DialerConfig struct {
 	Logf func(format string, args ...any)
 }
 
-func (c *DialerConfig) setDefaults() {
-	inline := func(n int) int {
-		if n == 0 {
-			n = defaultInline
-		}
-		return min(max(n, MinInline), maxConfigInline) / 1024 * 1024
+// inlineSize is that of inline buffers that are configured as n.
+func inlineSize(n int) int {
+	if n == 0 {
+		n = defaultInline
 	}
-	c.InlineSend, c.InlineRecv = inline(c.InlineSend), inline(c.InlineRecv)
+	return min(max(n, MinInline), maxConfigInline) / 1024 * 1024
+}
+
+// LinkBytes is the most memory that a link registers with so many credits and
+// inline buffers of the size configured, in either version and without
+// callbacks.
+func LinkBytes(credits, inline int) int {
+	n := inlineSize(inline)
+	return linkBytes(credits, n, max(n, DefaultInline2)) + maxCtl
+}
+
+// linkBytes has a receive buffer for each posted receive and one more for each
+// slot.
+func linkBytes(credits, send, recv int) int {
+	return credits*(maxHeaderLen+send+scratchLen) + (2*credits+extraReceives)*recv
+}
+
+func (c *DialerConfig) setDefaults() {
+	c.InlineSend, c.InlineRecv = inlineSize(c.InlineSend), inlineSize(c.InlineRecv)
 	if c.Credits <= 0 {
-		c.Credits = defaultCredits
+		c.Credits = DefaultCredits
 	}
 	switch {
 	case c.Callbacks == nil:

@@ -74,7 +74,9 @@ var (
 	errLinkDead = errors.New("connection lost")
 	errStalled  = errors.New("the peer takes no data")
 	errGarbage  = fmt.Errorf("%w: too many messages that answer no call", transport.ErrProtocol)
-	errBusyXID  = errors.New("a call with this transaction id is under way")
+	// errExposed ends a link without windows, see Caps.RegionKeys.
+	errExposed = errors.New("a call was given up while the server could still reach its memory")
+	errBusyXID = errors.New("a call with this transaction id is under way")
 )
 
 // failure is the error of a call with the given fate. One that stands for the

@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
@@ -43,13 +44,18 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 	s.demands = Demands{}
 	for fate := transport.NotSent; ; fate = transport.Unknown {
 		if err := l.send(ctx, s, xid, c); err != nil {
-			l.quiesce(ctx, s)
+			l.quiesce(ctx, s, true)
 			l.releaseLong(s)
 			l.finish(s)
 			return l.failure(fate, err)
 		}
 		replied := l.await(ctx, s)
-		l.quiesce(ctx, s)
+		l.quiesce(ctx, s, replied)
+		if !replied && s.exposed {
+			// Nothing but the connection's end makes its keys invalid.
+			l.fail(errExposed)
+			<-l.quiet
+		}
 		if !replied {
 			l.releaseLong(s)
 			l.detach(s)
@@ -224,7 +230,12 @@ func (l *link) await(ctx context.Context, s *slot) (replied bool) {
 // quiesce returns when the peer can reach nothing by the call's keys, and no
 // posted request needs the caller's memory. ctx does not end it: it only
 // shortens the patience with a peer that stalls, which is the end of the link.
-func (l *link) quiesce(ctx context.Context, s *slot) {
+// Unless the call is over, the peer may be invalidating the keys itself: then
+// windows are freed, as adapters may not stand a key invalidated twice.
+func (l *link) quiesce(ctx context.Context, s *slot, over bool) {
+	if !over {
+		l.freeWindows(ctx, s)
+	}
 	l.mu.Lock()
 	s.wrs = s.wrs[:0]
 	for _, k := range s.keys {
@@ -255,6 +266,26 @@ func (l *link) quiesce(ctx context.Context, s *slot) {
 	}
 	s.keys = s.keys[:0]
 	l.mu.Unlock()
+}
+
+// freeWindows frees the windows that the peer may still use. That may have to
+// wait for the peer to take what was posted.
+func (l *link) freeWindows(ctx context.Context, s *slot) {
+	l.mu.Lock()
+	s.binds = s.binds[:0]
+	s.keys = slices.DeleteFunc(s.keys, func(k key) bool {
+		if !k.dead {
+			s.binds = append(s.binds, k)
+		}
+		return !k.dead
+	})
+	l.mu.Unlock()
+	l.d.stats.localInvalidations.Add(uint64(len(s.binds)))
+	l.arm(ctx, &s.sender)
+	defer s.stall.Stop()
+	for _, k := range s.binds {
+		k.window.Free()
+	}
 }
 
 // settle waits for the completions that s has asked for, or for the end of the

@@ -19,6 +19,9 @@ type link struct {
 	long    *longPool
 	props   *props
 	maxSGE  int
+	// regionKeys is Caps.RegionKeys; names then tells keys and addresses.
+	regionKeys bool
+	names      verbs.Window
 	// readsIn is how many RDMA Reads are served here, reads how many the peer
 	// serves.
 	readsIn, reads int
@@ -113,6 +116,13 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 		stopBack()
 		return nil, errors.Join(err, l.freeArena())
 	}
+	// Of the device that the connection runs on, which may be another by now.
+	if l.regionKeys = d.cfg.Device.Caps().RegionKeys; l.regionKeys {
+		if l.names, err = conn.NewWindow(); err != nil {
+			stopBack()
+			return nil, errors.Join(err, conn.Close(), l.freeArena())
+		}
+	}
 	l.conn = conn
 	l.terms = terms(&d.cfg, conn.PrivateData())
 	if d.tries2() {
@@ -145,16 +155,13 @@ func terms(cfg *DialerConfig, private []byte) Terms {
 	return t
 }
 
-// layOutArena makes the slots and buffers. There is a receive buffer for each
-// posted receive and one more for each slot: a reply's buffer goes to the slot,
+// layOutArena makes the slots and buffers. A reply's buffer goes to the slot,
 // whose former one is posted in its place.
 func (l *link) layOutArena() error {
 	cfg := &l.d.cfg
-	const scratch = 8
 	receives := cfg.receives()
-	perSlot := maxHeaderLen + cfg.InlineSend + scratch
 	size := cfg.receiveSize()
-	a, err := mem.NewArena(cfg.Credits*perSlot + (cfg.Credits+receives)*size + cfg.CallbackCredits*cfg.backBytes() + maxCtl)
+	a, err := mem.NewArena(linkBytes(cfg.Credits, cfg.InlineSend, size) + cfg.CallbackCredits*(size+cfg.backBytes()) + maxCtl)
 	if err != nil {
 		return err
 	}
@@ -179,7 +186,7 @@ func (l *link) layOutArena() error {
 		s := &l.all[i]
 		*s = slot{
 			index: i, buf: receives + i, woke: make(chan struct{}, 1),
-			header: next(maxHeaderLen), call: next(cfg.InlineSend), scratch: next(scratch),
+			header: next(maxHeaderLen), call: next(cfg.InlineSend), scratch: next(scratchLen),
 		}
 		l.free = append(l.free, s)
 	}

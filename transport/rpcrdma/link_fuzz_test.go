@@ -52,7 +52,7 @@ type scriptWindow struct {
 	key uint32
 }
 
-func (w *scriptWindow) Next() uint32 {
+func (w *scriptWindow) Next(mem.Seg) uint32 {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	w.c.keys++
@@ -61,7 +61,12 @@ func (w *scriptWindow) Next() uint32 {
 }
 
 func (w *scriptWindow) Addr(s mem.Seg) uint64 { return uint64(s.Off) }
-func (w *scriptWindow) Free()                 {}
+
+func (w *scriptWindow) Free() {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	delete(w.c.bound, w.key)
+}
 
 func (c *scriptConn) NewWindow() (verbs.Window, error) { return &scriptWindow{c: c}, nil }
 func (c *scriptConn) PrivateData() []byte              { return peerSizes(1024) }

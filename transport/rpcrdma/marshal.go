@@ -15,7 +15,7 @@ import (
 // key that the header names, and the Send. It may wait for a long buffer.
 // Nothing is posted yet; the keys to be are in s.binds.
 func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
-	s.binds, s.pulled, s.placed = s.binds[:0], s.pulled[:0], s.placed[:0]
+	s.binds, s.pulled, s.placed, s.exposed = s.binds[:0], s.pulled[:0], s.placed[:0], false
 	s.cw.Reset(s.call.Bytes(), c.Send)
 	oncrpc.AppendCall(&s.cw, xid, c, l.d.cfg.MachineName)
 	if err := l.measure(s, c); err != nil {
@@ -242,11 +242,15 @@ func (s *slot) addRead(pos int, rkey uint32, addr uint64, n int) {
 // bind appends the request that makes seg reachable and returns under which
 // key and address.
 func (l *link) bind(s *slot, seg mem.Seg, access verbs.Access) (rkey uint32, addr uint64, err error) {
+	if l.regionKeys {
+		s.exposed = true
+		return l.names.Next(seg), l.names.Addr(seg), nil
+	}
 	w, err := l.takeWindow()
 	if err != nil {
 		return 0, 0, err
 	}
-	rkey, addr = w.Next(), w.Addr(seg)
+	rkey, addr = w.Next(seg), w.Addr(seg)
 	s.binds = append(s.binds, key{window: w, rkey: rkey})
 	s.local = append(s.local, seg)
 	n := len(s.local)

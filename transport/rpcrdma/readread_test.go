@@ -236,7 +236,7 @@ func (p *peer) expose(off int, b []byte) (Segment, error) {
 	if err != nil {
 		return Segment{}, err
 	}
-	seg := Segment{Handle: w.Next(), Length: uint32(len(b)), Offset: w.Addr(s)}
+	seg := Segment{Handle: w.Next(s), Length: uint32(len(b)), Offset: w.Addr(s)}
 	return seg, p.post(verbs.SendWR{Op: verbs.OpBind, Window: w, Access: verbs.RemoteRead, Local: mem.Vec{s}})
 }
 

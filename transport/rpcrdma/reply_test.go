@@ -16,7 +16,7 @@ import (
 // paperWindow is a window that only has a key.
 type paperWindow struct{ verbs.Window }
 
-func (paperWindow) Next() uint32        { return 0x77 }
+func (paperWindow) Next(mem.Seg) uint32 { return 0x77 }
 func (paperWindow) Addr(mem.Seg) uint64 { return 0x7700 }
 
 // paperLink is a link without a connection: calls can be encoded, and messages

@@ -101,7 +101,7 @@ func (b *backchannel) open(s *backSlot, m mem.Seg, access verbs.Access) (Segment
 		s.wrs = s.wrs[:0]
 		return Segment{}, err
 	}
-	seg := Segment{Handle: w.Next(), Length: uint32(m.Len), Offset: w.Addr(m)}
+	seg := Segment{Handle: w.Next(m), Length: uint32(m.Len), Offset: w.Addr(m)}
 	b.mu.Lock()
 	s.long.keys = append(s.long.keys, key{window: w, rkey: seg.Handle})
 	b.mu.Unlock()

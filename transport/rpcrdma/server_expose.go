@@ -89,7 +89,7 @@ func (k *serverCall) open(list []ReadSegment, pos int, s mem.Seg) ([]ReadSegment
 		return nil, err
 	}
 	k.windows = append(k.windows, w)
-	seg := Segment{Handle: w.Next(), Length: uint32(s.Len), Offset: w.Addr(s)}
+	seg := Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
 	k.wrs = append(k.wrs, verbs.SendWR{Op: verbs.OpBind, Window: w, Access: verbs.RemoteRead, Local: k.local(s)})
 	return append(list, ReadSegment{Position: uint32(pos), Segment: seg}), nil
 }

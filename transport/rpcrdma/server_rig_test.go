@@ -220,7 +220,7 @@ func (c *rawClient) bind(s mem.Seg, access verbs.Access) Segment {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	seg := Segment{Handle: w.Next(), Length: uint32(s.Len), Offset: w.Addr(s)}
+	seg := Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
 	c.post(verbs.SendWR{Op: verbs.OpBind, Window: w, Access: access, Local: mem.Vec{s}})
 	return seg
 }

@@ -31,6 +31,9 @@ const (
 // as many with a segment of padding each.
 const maxHeaderLen = MinInline
 
+// scratchLen is that of a slot's scratch memory.
+const scratchLen = 8
+
 // copyInline is the payload size up to which copying it into an inline call
 // costs less than waiting for the Send's completion, which tells that the
 // caller's memory is not needed any more.
@@ -67,6 +70,8 @@ type slot struct {
 	// binds are the keys of the first requests to be posted.
 	binds  []key
 	placed []int
+	// exposed: with region keys, the peer was told where to write or read.
+	exposed bool
 	// pulled are the read chunks of the reply, in the lease.
 	pulled []xdr.Chunk
 	// lease is the long buffer of this call, if any; longCall and longReply

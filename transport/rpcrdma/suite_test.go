@@ -16,6 +16,8 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpctest"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
+	"github.com/rdmafs/rdmafs/verbs/roce"
+	"github.com/rdmafs/rdmafs/verbs/roce/rocetest"
 )
 
 // cutListener can sever the connections that were accepted through it.
@@ -107,13 +109,26 @@ func (h warmHandler) Serve(ctx context.Context, q *transport.Request) transport.
 	return h.Handler.Serve(ctx, q)
 }
 
+// devices are the server's and the client's, and where the server listens.
+type devices func(*testing.T) (theirs, ours verbs.Device, at netip.AddrPort)
+
+func overIWARP(c iwarp.Config) devices {
+	return func(*testing.T) (verbs.Device, verbs.Device, netip.AddrPort) {
+		return iwarp.Open(c), iwarp.Open(c), netip.MustParseAddrPort("127.0.0.1:0")
+	}
+}
+
+func overRoCE(t *testing.T) (verbs.Device, verbs.Device, netip.AddrPort) {
+	return roce.Open(roce.Config{}), roce.Open(roce.Config{Local: rocetest.Loopback(t)}), netip.AddrPortFrom(rocetest.Loopback(t), 0)
+}
+
 // callerOver makes callers whose connections speak the version and have the
 // inline size given, both ways.
-func callerOver(version uint32, inline, nconnect int, noDDP bool, config iwarp.Config) rpctest.NewCaller {
+func callerOver(version uint32, inline, nconnect int, noDDP bool, open devices) rpctest.NewCaller {
 	return func(t *testing.T, h transport.Handler) (transport.Caller, func()) {
 		const payload = 1<<20 + 4096
-		theirs, ours := iwarp.Open(config), iwarp.Open(config)
-		inner, err := theirs.Listen(netip.MustParseAddrPort("127.0.0.1:0"), verbs.ListenOptions{Backlog: 16})
+		theirs, ours, at := open(t)
+		inner, err := theirs.Listen(at, verbs.ListenOptions{Backlog: 16})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,21 +165,25 @@ func callerOver(version uint32, inline, nconnect int, noDDP bool, config iwarp.C
 }
 
 func TestSuite(t *testing.T) {
-	for _, version := range []uint32{rpcrdma.Version1, rpcrdma.Version2} {
-		for _, inline := range []int{1024, 4096, 65536} {
-			for _, noDDP := range []bool{false, true} {
-				t.Run(fmt.Sprintf("version %d, inline %d, noddp %v", version, inline, noDDP), func(t *testing.T) {
-					rpctest.Run(t, callerOver(version, inline, 1, noDDP, iwarp.Config{}))
-				})
+	for name, open := range map[string]devices{"iwarp": overIWARP(iwarp.Config{}), "roce": overRoCE} {
+		for _, version := range []uint32{rpcrdma.Version1, rpcrdma.Version2} {
+			for _, inline := range []int{1024, 4096, 65536} {
+				for _, noDDP := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, version %d, inline %d, noddp %v", name, version, inline, noDDP), func(t *testing.T) {
+						rpctest.Run(t, callerOver(version, inline, 1, noDDP, open))
+					})
+				}
 			}
 		}
 	}
 }
 
 func TestSuiteOverSeveralLinks(t *testing.T) {
-	rpctest.Run(t, callerOver(rpcrdma.Version1, 4096, 4, false, iwarp.Config{}))
+	for name, open := range map[string]devices{"iwarp": overIWARP(iwarp.Config{}), "roce": overRoCE} {
+		t.Run(name, func(t *testing.T) { rpctest.Run(t, callerOver(rpcrdma.Version1, 4096, 4, false, open)) })
+	}
 }
 
 func TestSuiteWithCRC(t *testing.T) {
-	rpctest.Run(t, callerOver(rpcrdma.Version1, 4096, 1, false, iwarp.Config{CRC: true, AlignToMSS: true}))
+	rpctest.Run(t, callerOver(rpcrdma.Version1, 4096, 1, false, overIWARP(iwarp.Config{CRC: true, AlignToMSS: true})))
 }

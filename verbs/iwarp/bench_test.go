@@ -50,8 +50,8 @@ func benchPair(b *testing.B, c Config, size int) (client *side, key uint32, addr
 	if err != nil {
 		b.Fatal(err)
 	}
-	key = w.Next()
 	seg := server.arena.Seg(size, size)
+	key = w.Next(seg)
 	server.post(verbs.SendWR{Op: verbs.OpBind, Window: w, Local: mem.Vec{seg}, Access: verbs.RemoteRead | verbs.RemoteWrite})
 	done := make(chan struct{})
 	go runEcho(server, done)

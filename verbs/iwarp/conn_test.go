@@ -136,7 +136,7 @@ func TestSendWriteRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		seg := client.arena.Seg(size, size)
-		key := w.Next()
+		key := w.Next(seg)
 		client.post(
 			verbs.SendWR{Op: verbs.OpBind, Window: w, Local: mem.Vec{seg}, Access: verbs.RemoteRead | verbs.RemoteWrite},
 			verbs.SendWR{Op: verbs.OpSend})

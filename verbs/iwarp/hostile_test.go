@@ -74,8 +74,8 @@ func newVictim(t testing.TB, c Config, access verbs.Access) *victim {
 		if v.win, err = v.conn.NewWindow(); err != nil {
 			t.Fatal(err)
 		}
-		v.key = v.win.Next()
 		seg := v.arena.Seg(windowAt, windowSize)
+		v.key = v.win.Next(seg)
 		v.addr = v.win.Addr(seg)
 		v.post(verbs.SendWR{Op: verbs.OpBind, Window: v.win, Local: mem.Vec{seg}, Access: access})
 	}

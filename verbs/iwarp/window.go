@@ -59,7 +59,7 @@ func (c *conn) NewWindow() (verbs.Window, error) {
 
 // Next implements verbs.Window. The whole key is random, not only its last
 // byte, so that an old key tells nothing about the next.
-func (w *window) Next() uint32 {
+func (w *window) Next(mem.Seg) uint32 {
 	m := &w.c.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()

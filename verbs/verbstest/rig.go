@@ -20,9 +20,6 @@ import (
 type NewPair func(t *testing.T) (client, server verbs.Device, addr netip.AddrPort)
 
 const (
-	// limit ends a test that hangs.
-	limit = 20 * time.Second
-
 	recvSize  = 4096
 	recvs     = 32
 	recvArea  = recvs * recvSize
@@ -44,17 +41,19 @@ type end struct {
 type rig struct {
 	t              *testing.T
 	ctx            context.Context
+	pace           Pace
 	client, server *end
 	addr           netip.AddrPort
+	flaws          []Flaw
 }
 
-func newRig(t *testing.T, newPair NewPair) *rig {
+func newRig(t *testing.T, newPair NewPair, p Pace, flaws []Flaw) *rig {
 	before := goroutines()
 	t.Cleanup(func() { checkGoroutines(t, before) })
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), p.Limit)
 	t.Cleanup(cancel)
 	c, s, addr := newPair(t)
-	return &rig{t: t, ctx: ctx, addr: addr, client: newEnd(t, "client", c), server: newEnd(t, "server", s)}
+	return &rig{t: t, ctx: ctx, pace: p, addr: addr, flaws: flaws, client: newEnd(t, "client", c), server: newEnd(t, "server", s)}
 }
 
 func newEnd(t *testing.T, name string, d verbs.Device) *end {
@@ -307,7 +306,7 @@ func (e *end) bind(ctx context.Context, s mem.Seg, a verbs.Access) (verbs.Window
 
 func (e *end) rebind(ctx context.Context, w verbs.Window, s mem.Seg, a verbs.Access) uint32 {
 	e.t.Helper()
-	key := w.Next()
+	key := w.Next(s)
 	e.post(verbs.SendWR{ID: 1 << 40, Op: verbs.OpBind, Signaled: true, Window: w, Local: mem.Vec{s}, Access: a})
 	if c := e.next(ctx); c.ID != 1<<40 || c.Op != verbs.OpBind {
 		e.t.Fatalf("%s: bind completed as %+v", e.name, c)

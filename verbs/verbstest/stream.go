@@ -9,14 +9,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
-// streamRounds is how many times 1 MiB goes each way.
-func streamRounds() int {
-	if testing.Short() || raceEnabled {
-		return 8
-	}
-	return 64
-}
-
+// streamSize is what goes each way in a round.
 const streamSize = 1 << 20
 
 // peerWindow is what one end may reach of the other.
@@ -74,8 +67,8 @@ func testStreamBothWays(r *rig) {
 	pattern(r.client.seg(0, streamSize), 1)
 	pattern(r.server.seg(0, streamSize), 2)
 	var all sync.WaitGroup
-	all.Go(func() { runStream(r.ctx, r.client, atServer, streamRounds()) })
-	all.Go(func() { runStream(r.ctx, r.server, atClient, streamRounds()) })
+	all.Go(func() { runStream(r.ctx, r.client, atServer, r.pace.Rounds) })
+	all.Go(func() { runStream(r.ctx, r.server, atClient, r.pace.Rounds) })
 	all.Wait()
 	wantEqual(r.t, r.client.seg(streamSize, streamSize), r.server.seg(0, streamSize), "memory of the client")
 	wantEqual(r.t, r.server.seg(streamSize, streamSize), r.client.seg(0, streamSize), "memory of the server")
@@ -114,7 +107,7 @@ func testReadBothWays(r *rig) {
 	for e, p := range map[*end]peerWindow{r.client: atServer, r.server: atClient} {
 		reads.Add(1)
 		all.Go(func() {
-			runReads(r.ctx, e, p, streamRounds())
+			runReads(r.ctx, e, p, r.pace.Rounds)
 			reads.Done()
 			if _, err := e.tryNext(ctx); !errors.Is(err, context.Canceled) {
 				e.t.Errorf("%s: %v", e.name, err)
@@ -188,6 +181,7 @@ func testCloseUnderTraffic(r *rig) {
 // testInvalidateUnderWrites revokes in the middle of a Write and a Read: the
 // connection dies, but not before the memory is out of reach.
 func testInvalidateUnderWrites(r *rig) {
+	r.needWindows()
 	r.t.Run("free", func(*testing.T) {
 		flooded(r, func(w verbs.Window, _ uint32, _ *pump) { w.Free() })
 	})

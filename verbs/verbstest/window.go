@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/verbs"
@@ -38,27 +39,43 @@ func (r *rig) disconnect() {
 	}
 }
 
+// needWindows skips what devices without windows do not promise.
+func (r *rig) needWindows() {
+	if r.client.dev.Caps().RegionKeys {
+		r.t.Skip("the device has no windows")
+	}
+}
+
 func testWindowBounds(r *rig) {
+	whole := r.client.dev.Caps().RegionKeys || slices.Contains(r.flaws, LooseWindows)
 	for _, op := range []verbs.Op{verbs.OpWrite, verbs.OpRead} {
 		access, verb := verbs.RemoteWrite, "write "
 		if op == verbs.OpRead {
 			access, verb = verbs.RemoteRead, "read "
 		}
 		for _, x := range []struct {
-			name   string
-			off, n int // relative to a window of 1000 bytes
+			name    string
+			fromEnd bool // of the window of 1000 bytes, or of the arena
+			off, n  int
 		}{
-			{"one byte before", -1, 10},
-			{"one byte after", 991, 10},
-			{"one byte more", 0, 1001},
-			{"wholly before", -10, 10},
-			{"wholly after", 1000, 1},
-			{"far away", 1 << 30, 1},
-			{"far before", -1 << 40, 1},
-			{"long", 0, 60000},
+			{"one byte before", false, -1, 10},
+			{"one byte after", true, -9, 10},
+			{"one byte more", true, -1000, 1001},
+			{"wholly before", false, -10, 10},
+			{"wholly after", true, 0, 1},
+			{"far away", true, 1 << 30, 1},
+			{"far before", false, -1 << 40, 1},
+			{"long", true, -1000, 60000},
 		} {
 			attack(r, verb+x.name, func(dst mem.Seg) verbs.SendWR {
-				_, key, addr := r.client.bind(r.ctx, dst.Slice(5000, 1000), access)
+				bound := dst.Slice(5000, 1000)
+				if whole {
+					bound = r.client.arena.Seg(0, arenaSize)
+				}
+				_, key, addr := r.client.bind(r.ctx, bound, access)
+				if x.fromEnd {
+					addr += uint64(bound.Len)
+				}
 				return verbs.SendWR{ID: 1, Op: op, RKey: key, Addr: addr + uint64(x.off), Local: vec(r.server.seg(0, x.n))}
 			})
 		}
@@ -66,6 +83,7 @@ func testWindowBounds(r *rig) {
 }
 
 func testWindowRights(r *rig) {
+	r.needWindows()
 	attack(r, "write where one may read", func(dst mem.Seg) verbs.SendWR {
 		_, key, addr := r.client.bind(r.ctx, dst, verbs.RemoteRead)
 		return verbs.SendWR{Op: verbs.OpWrite, RKey: key, Addr: addr, Local: vec(r.server.seg(0, 10))}
@@ -88,12 +106,15 @@ func testWindowStates(r *rig) {
 			return verbs.SendWR{ID: 1, Op: op, RKey: key, Addr: addr, Local: vec(r.server.seg(0, 100))}
 		}
 		attack(r, verb+"no key", func(dst mem.Seg) verbs.SendWR { return use(0, 0) })
+		if r.client.dev.Caps().RegionKeys {
+			continue
+		}
 		attack(r, verb+"reserved key", func(dst mem.Seg) verbs.SendWR {
 			w, err := r.client.conn.NewWindow()
 			if err != nil {
 				r.client.t.Fatal(err)
 			}
-			return use(w.Next(), w.Addr(dst))
+			return use(w.Next(dst), w.Addr(dst))
 		})
 		attack(r, verb+"after local invalidate", func(dst mem.Seg) verbs.SendWR {
 			_, key, addr := r.client.bind(r.ctx, dst, both)
@@ -140,16 +161,16 @@ func testWindowKeys(r *rig) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	dst, src := r.client.seg(0, 4096), r.server.seg(0, 4096)
 	last := uint32(0)
 	for i := range 1000 {
-		key := w.Next()
-		if i > 0 && key == last {
+		key := w.Next(dst)
+		if i > 0 && key == last && !r.client.dev.Caps().RegionKeys {
 			r.t.Fatalf("Next gave key %#x twice in a row", key)
 		}
 		last = key
 	}
 	// A window is bound and invalidated again and again, and works each time.
-	dst, src := r.client.seg(0, 4096), r.server.seg(0, 4096)
 	for i := range 50 {
 		key := r.client.rebind(r.ctx, w, dst, verbs.RemoteWrite)
 		pattern(src, i)
@@ -170,7 +191,7 @@ func testWindowKeys(r *rig) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		key := w.Next()
+		key := w.Next(dst)
 		pattern(src, i)
 		r.client.post(
 			verbs.SendWR{Op: verbs.OpBind, Window: w, Local: vec(dst), Access: verbs.RemoteWrite},

@@ -17,23 +17,31 @@ import (
 )
 
 // TestLinuxClientMountsUs: the kernel's client in the guest mounts the embedded
-// server over siw against our iWARP responder, with MOUNT over TCP, and over
-// TCP alone.
+// server over siw against our iWARP responder, over TCP, and over rxe against our
+// RoCE responder; with MOUNT over TCP.
 func TestLinuxClientMountsUs(t *testing.T) {
-	g := knfsd.StartTest(t, knfsd.Config{Network: knfsd.Tap, NoServer: true, RDMA: []knfsd.Service{knfsd.SIW}})
+	for _, device := range []knfsd.Service{knfsd.SIW, knfsd.RXE} {
+		t.Run(device.String(), func(t *testing.T) { linuxClient(t, device) })
+	}
+}
+
+func linuxClient(t *testing.T, device knfsd.Service) {
+	g := knfsd.StartTest(t, knfsd.Config{Network: knfsd.Tap, NoServer: true, RDMA: []knfsd.Service{device}})
 	export := t.TempDir()
 	if err := os.Chmod(export, 0o1777); err != nil {
 		t.Fatal(err)
 	}
 	all := t // whose end is the end of a server
-	s := startServer(t, g, buildServer(t), export)
+	s := startServer(t, g, device, buildServer(t), export)
 	from := mount.SourceTree(t)
 	// The guest's copy of the tree comes over the share, which is not NFS.
 	mount.CopyTree(t, from, filepath.Join(g.Share(), "tree"), nil)
-	for _, c := range []struct{ name, words, shows string }{
-		{"rdma", "proto=rdma,port=20049", "proto=rdma"},
-		{"tcp", "proto=tcp,port=2049", "proto=tcp"},
-	} {
+	type way struct{ name, words, shows string }
+	ways := []way{{"rdma", "proto=rdma,port=20049", "proto=rdma"}}
+	if device == knfsd.SIW {
+		ways = append(ways, way{"tcp", "proto=tcp,port=2049", "proto=tcp"})
+	}
+	for _, c := range ways {
 		t.Run(c.name, func(t *testing.T) {
 			guest(t, g, fmt.Sprintf("mkdir -p /mnt/us && mount -t nfs -o vers=3,%s,mountport=2049,mountproto=tcp,nolock %s:%s /mnt/us",
 				c.words, g.HostAddr(), export))
@@ -45,7 +53,7 @@ func TestLinuxClientMountsUs(t *testing.T) {
 			mount.SameTree(t, filepath.Join(export, c.name), from)
 			// Past the guest's cache, and of a server that has been restarted.
 			s.stop(t)
-			s = startServer(all, g, s.bin, export)
+			s = startServer(all, g, device, s.bin, export)
 			guest(t, g, "echo 3 > /proc/sys/vm/drop_caches")
 			sameInGuest(t, g, "/mnt/us/"+c.name, from)
 			guest(t, g, "cd /mnt/us && mkdir big && cd big && seq -f f%05g 3000 | xargs touch && [ $(ls -l | wc -l) = 3001 ]")
@@ -79,10 +87,14 @@ type server struct {
 	cmd *exec.Cmd
 }
 
-func startServer(t *testing.T, g *knfsd.Guest, bin, export string) *server {
+func startServer(t *testing.T, g *knfsd.Guest, device knfsd.Service, bin, export string) *server {
 	t.Helper()
 	host := g.HostAddr().String()
-	cmd := exec.Command(bin, "-export", export+":no_root_squash", "-tcp", host+":2049", "-rdma", host+":20049")
+	args := []string{"-export", export + ":no_root_squash", "-tcp", host + ":2049", "-rdma", host + ":20049"}
+	if device == knfsd.RXE {
+		args = append(args, "-rdma", "", "-roce", host+":20049")
+	}
+	cmd := exec.Command(bin, args...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()

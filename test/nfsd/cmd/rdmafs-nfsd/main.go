@@ -1,9 +1,9 @@
 // Command rdmafs-nfsd serves directories over NFSv3, by TCP and by RDMA, until
 // it is told to stop by SIGTERM or SIGINT. When it serves it prints a line
 //
-//	ready tcp=ADDRESS rdma=ADDRESS
+//	ready tcp=ADDRESS rdma=ADDRESS roce=ADDRESS
 //
-// on stdout, and on SIGUSR1 its counters as a line of JSON.
+// on stdout, of what it serves, and on SIGUSR1 its counters as a line of JSON.
 package main
 
 import (
@@ -24,20 +24,22 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
+	"github.com/rdmafs/rdmafs/verbs/roce"
 )
 
 type options struct {
 	cfg      nfsd.Config
 	tcp      string
 	rdma     string
+	roce     string
 	crc      bool
 	inline   int
 	credits  int
 	versions rpcrdma.Versions
 	readread bool
+	rpcbind  string
 	stats    bool
 	verbose  bool
-	rpcbind  string
 }
 
 func main() {
@@ -65,6 +67,7 @@ func parse(args []string) (*options, error) {
 	})
 	f.StringVar(&o.tcp, "tcp", "127.0.0.1:2049", "`address` to serve by TCP; empty for none")
 	f.StringVar(&o.rdma, "rdma", "127.0.0.1:20049", "`address` to serve by RDMA (iWARP); empty for none")
+	f.StringVar(&o.roce, "roce", "", "`address` to serve by RDMA over RoCEv2, which takes UDP port 4791 of it; empty for none")
 	f.BoolVar(&o.crc, "crc", false, "ask iWARP clients for CRC32C")
 	f.IntVar(&o.inline, "inline", 4096, "inline threshold both ways, in `bytes`")
 	f.IntVar(&o.credits, "credits", 128, "most calls under way for an RDMA `client`")
@@ -97,8 +100,8 @@ func parse(args []string) (*options, error) {
 		o.cfg.Exports[i].Lossy = o.cfg.Exports[i].Lossy || *lossy
 		o.cfg.Exports[i].Async = o.cfg.Exports[i].Async || *async
 	}
-	if o.tcp == "" && o.rdma == "" {
-		return nil, errors.New("neither -tcp nor -rdma: nothing to serve on")
+	if o.tcp == "" && o.rdma == "" && o.roce == "" {
+		return nil, errors.New("neither -tcp, nor -rdma, nor -roce: nothing to serve on")
 	}
 	return o, nil
 }
@@ -112,12 +115,12 @@ func run(args []string, out io.Writer, sig <-chan os.Signal) (err error) {
 	if err != nil {
 		return err
 	}
-	var dev verbs.Device
+	var devs []verbs.Device
 	defer func() {
 		if cerr := s.Close(); err == nil {
 			err = cerr
 		}
-		if dev != nil {
+		for _, dev := range devs {
 			if cerr := dev.Close(); err == nil {
 				err = cerr
 			}
@@ -131,17 +134,27 @@ func run(args []string, out io.Writer, sig <-chan os.Signal) (err error) {
 		}
 		ready += " tcp=" + at.String()
 	}
-	if o.rdma != "" {
-		dev = iwarp.Open(iwarp.Config{CRC: o.crc})
+	for _, x := range []struct {
+		name, addr string
+		open       func() verbs.Device
+	}{
+		{"rdma", o.rdma, func() verbs.Device { return iwarp.Open(iwarp.Config{CRC: o.crc}) }},
+		{"roce", o.roce, func() verbs.Device { return roce.Open(roce.Config{}) }},
+	} {
+		if x.addr == "" {
+			continue
+		}
+		dev := x.open()
+		devs = append(devs, dev)
 		cfg := rpcrdma.ServerConfig{InlineIn: o.inline, InlineOut: o.inline, Credits: o.credits, Versions: o.versions, ReadReplies: o.readread}
 		if o.verbose {
 			cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
-		at, err := s.ListenRDMA(dev, o.rdma, cfg)
+		at, err := s.ListenRDMA(dev, x.addr, cfg)
 		if err != nil {
 			return err
 		}
-		ready += " rdma=" + at.String()
+		ready += " " + x.name + "=" + at.String()
 	}
 	if o.rpcbind != "" {
 		if err := rpcbind(o, s.Register); err != nil {

@@ -1,0 +1,119 @@
+package doctor
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs/rdmadev"
+)
+
+// Case is what is to be examined. Its functions are those of the mount.
+type Case struct {
+	// Target is the argument as given, "" to examine this machine alone; Host
+	// is its server, Export its path, "" when only a server was named.
+	Target, Host, Export string
+	// Words are the mount options as given.
+	Words string
+	// Patience bounds each attempt to connect and what is done over it.
+	Patience time.Duration
+
+	// Fuse checks what mount checks before it starts.
+	Fuse func() error
+	// Devices is where the kernel's RDMA devices are, Memory what this process
+	// may lock for them.
+	Devices *rdmadev.Tree
+	Memory  Memory
+	// Libraries finds a shared library, "" when it is not installed.
+	Libraries func(name string) string
+
+	Providers []Provider
+	// RDMA: the options let the mount use RDMA.
+	RDMA bool
+
+	Resolve func(ctx context.Context) ([]netip.Addr, error)
+	Route   func(to netip.Addr) (rdmadev.Route, error)
+	// Ways are all ways to the server, those that the mount may take in the
+	// order in which it tries them.
+	Ways []Way
+	// Exports lists what the server at an address exports.
+	Exports func(ctx context.Context, at netip.Addr) ([]Export, error)
+	// Trial mounts as the command does, and undoes it. detail tells how the
+	// mount would travel.
+	Trial func(ctx context.Context) (detail string, err error)
+	// Explain takes an error of these functions apart.
+	Explain func(err error) (what, remedy string)
+}
+
+// Memory is what a mount makes of the limit on locked memory.
+type Memory struct {
+	// Limit is in bytes, NoLimit if there is none.
+	Limit uint64
+	// Note is what the limit costs the mount, Err why it is too low.
+	Note string
+	Err  error
+}
+
+// NoLimit stands for no limit.
+const NoLimit = 1<<64 - 1
+
+// Provider is a provider of RDMA that this build has.
+type Provider struct {
+	Name string
+	// Devices: it works through the kernel's RDMA devices.
+	Devices bool
+	// Chosen: the mount's options allow it.
+	Chosen bool
+	// Needs says what it needs, and Missing what of it this machine lacks.
+	Needs   string
+	Missing func() error
+}
+
+// Way is one way for RPCs to reach the server.
+type Way struct {
+	Name string // "rdma/iwarp", "tcp"
+	Port uint16
+	// Chosen: the mount may take it. Otherwise Options are the mount options
+	// that would make it.
+	Chosen  bool
+	Options string
+	// Open prepares the way to an address. An error says why this machine has
+	// none.
+	Open func(ctx context.Context, at netip.Addr) (Contact, error)
+}
+
+// Contact is a way to one address. Every Contact must be closed.
+type Contact interface {
+	// Connect makes a connection. Errors are those that mount would give.
+	Connect(ctx context.Context) (transport.Link, error)
+	// Terms are what set-up settled; nil where there is nothing to settle.
+	Terms(l transport.Link) *Terms
+	// Versions asks for the versions of RPC-over-RDMA, on a connection of its
+	// own.
+	Versions(ctx context.Context) (low, high uint32, err error)
+	// Mount asks for the export and for the server's limits over this way.
+	// detail tells what the server said. Links must have been closed; nothing
+	// but Close may follow.
+	Mount(ctx context.Context) (detail string, err error)
+	Close()
+}
+
+// Terms are what set-up of an RDMA connection settled, and credits.
+type Terms struct {
+	// Told: the server showed private data of RFC 8797.
+	Told       bool `json:"private_data"`
+	SendInline int  `json:"inline_send"`
+	RecvInline int  `json:"inline_receive"`
+	// OfferInvalidate and AgreeInvalidate are the R bits of both sides.
+	OfferInvalidate bool `json:"remote_invalidation_offered"`
+	AgreeInvalidate bool `json:"remote_invalidation_agreed"`
+	Asked           int  `json:"credits_asked"`
+	Granted         int  `json:"credits_granted"`
+}
+
+// Export is a line of the server's list.
+type Export struct {
+	Path   string   `json:"path"`
+	Groups []string `json:"groups,omitempty"`
+}

@@ -1,0 +1,90 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// maxShown is how many exports are named; Facts have them all.
+const maxShown = 12
+
+// export asks the server what it exports, and for the export.
+func (e *examination) export(ctx context.Context) Section {
+	title := "Exports of " + e.Host
+	if e.Export != "" {
+		title = "The export " + e.Export
+	}
+	s := Section{Title: title}
+	way := e.working(true)
+	if way == nil {
+		way = e.working(false)
+	}
+	at := e.found[0].at
+	if way != nil {
+		at = way.at
+	}
+	s.add(e.list(ctx, at))
+	switch {
+	case e.Export == "":
+		return s
+	case way == nil:
+		s.add(skipped("admission", "no way to the server works"))
+		return s
+	}
+	way.hangUp()
+	ctx, cancel := context.WithTimeout(ctx, e.Patience)
+	defer cancel()
+	detail, err := way.contact.Mount(ctx)
+	if err != nil {
+		s.add(e.failed("admission", err))
+		return s
+	}
+	s.add(ok("admission", fmt.Sprintf("over %s: %s", way.Name, detail)))
+	return s
+}
+
+// list asks for the export list, which servers may keep to themselves.
+func (e *examination) list(ctx context.Context, at netip.Addr) Step {
+	const name = "export list"
+	ctx, cancel := context.WithTimeout(ctx, e.Patience)
+	defer cancel()
+	exports, err := e.Exports(ctx, at)
+	if err != nil {
+		what, remedy := e.Explain(err)
+		return warning(name, what, remedy)
+	}
+	if len(exports) == 0 {
+		return warning(name, "the server exports nothing", "on a Linux server: /etc/exports and exportfs -ra")
+	}
+	var words []string
+	for _, x := range exports {
+		w := x.Path
+		if len(x.Groups) > 0 {
+			w += " (" + strings.Join(x.Groups, " ") + ")"
+		}
+		words = append(words, w)
+	}
+	if n := len(words); n > maxShown {
+		words = append(words[:maxShown:maxShown], fmt.Sprintf("and %d more", n-maxShown))
+	}
+	return Step{Name: name, Status: OK, Detail: strings.Join(words, ", "), Facts: exports}
+}
+
+// trial mounts, if there is any hope.
+func (e *examination) trial(ctx context.Context) Section {
+	s := Section{Title: "Mount"}
+	const name = "trial mount"
+	if e.report.firstFailure() != nil {
+		s.add(skipped(name, "it would fail: see above"))
+		return s
+	}
+	detail, err := e.Trial(ctx)
+	if err != nil {
+		s.add(e.failed(name, err))
+		return s
+	}
+	s.add(ok(name, "mounted and unmounted: "+detail))
+	return s
+}

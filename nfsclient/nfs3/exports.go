@@ -1,0 +1,45 @@
+package nfs3
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+)
+
+// Export is a directory that a server exports.
+type Export struct {
+	Path string
+	// Groups are who may mount it, as the server puts it; none is everyone.
+	Groups []string
+}
+
+// Exports lists what a server exports, for people: texts are made harmless for
+// terminals. Of cf it needs what leads to mountd. Errors are *MountError.
+func Exports(ctx context.Context, cf Config) ([]Export, error) {
+	if cf.Logf == nil {
+		cf.Logf = func(string, ...any) {}
+	}
+	if err := cf.findMountd(ctx); err != nil {
+		return nil, err
+	}
+	at := netip.AddrPortFrom(cf.Addr, cf.MountPort)
+	c, err := cf.Dial(ctx, at)
+	if err != nil {
+		return nil, cf.mountdError(at, err)
+	}
+	defer cf.close(c)
+	var res wire.ExportRes
+	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountExport, cf.Cred,
+		&wire.Void{}, &res, wire.MountListReplyMax); err != nil {
+		return nil, cf.mountdError(at, err)
+	}
+	found := make([]Export, len(res.Exports))
+	for i, e := range res.Exports {
+		found[i].Path = printable(e.Path)
+		for _, g := range e.Groups {
+			found[i].Groups = append(found[i].Groups, printable(g))
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,245 @@
+package netns
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Weather is what a relay does to the frames of UDP port 4791; it leaves others
+// alone.
+type Weather struct {
+	// Loss, Double and Reorder are probabilities for each frame: to be lost, to
+	// come twice, and to come after frames that were sent after it.
+	Loss, Double, Reorder float64
+	// Delay is each frame's.
+	Delay time.Duration
+	// Seed makes the same dice.
+	Seed uint64
+}
+
+// late is by how much a reordered frame, or the second of a doubled one, is
+// later than its time.
+const late = 3 * time.Millisecond
+
+// Relay forwards frames between two cards of a namespace.
+type Relay struct {
+	ways [2]*way
+	run  sync.WaitGroup
+
+	// Seen counts frames that were subject to the weather; Lost, Doubled and
+	// Reordered those that it hit.
+	Seen, Lost, Doubled, Reordered atomic.Uint64
+}
+
+// way is one direction.
+type way struct {
+	r       *Relay
+	weather Weather
+	dice    *rand.Rand
+	in, out *os.File
+
+	mu    sync.Mutex
+	queue frames
+	// more tells runDeliver that the head of the queue has changed.
+	more chan struct{}
+}
+
+// frame waits for its time.
+type frame struct {
+	at time.Time
+	// n keeps frames of the same time in order.
+	n uint64
+	b []byte
+}
+
+// frames is a heap by time.
+type frames struct {
+	f []frame
+	n uint64
+}
+
+func (q *frames) Len() int { return len(q.f) }
+func (q *frames) Less(i, j int) bool {
+	if q.f[i].at.Equal(q.f[j].at) {
+		return q.f[i].n < q.f[j].n
+	}
+	return q.f[i].at.Before(q.f[j].at)
+}
+func (q *frames) Swap(i, j int) { q.f[i], q.f[j] = q.f[j], q.f[i] }
+func (q *frames) Push(x any)    { q.f = append(q.f, x.(frame)) }
+func (q *frames) Pop() any {
+	x := q.f[len(q.f)-1]
+	q.f = q.f[:len(q.f)-1]
+	return x
+}
+
+// vnetHeader is struct virtio_net_hdr before each frame: with it, checksums that
+// the sender left to its card stay right.
+const vnetHeader = 10
+
+// openCard opens a card of the caller's namespace for whole frames.
+func openCard(name string) (*os.File, error) {
+	fd, err := packetSocket(name, unix.SOCK_NONBLOCK, []sockopt{
+		{unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1},
+		{unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1},
+		{unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64 << 20},
+		{unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 64 << 20},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func newRelay(n *NS, w Weather) (*Relay, error) {
+	var cards [2]*os.File
+	err := n.Do(func() (err error) {
+		for i, name := range []string{"to0", "to1"} {
+			if cards[i], err = openCard(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		for _, c := range cards {
+			if c != nil {
+				c.Close()
+			}
+		}
+		return nil, err
+	}
+	r := new(Relay)
+	for i := range r.ways {
+		r.ways[i] = &way{r: r, weather: w, in: cards[i], out: cards[1-i], more: make(chan struct{}, 1),
+			dice: rand.New(rand.NewPCG(w.Seed, uint64(i)))}
+	}
+	for _, x := range r.ways {
+		r.run.Add(2)
+		go x.runRead()
+		go x.runDeliver()
+	}
+	return r, nil
+}
+
+// close ends the relay.
+func (r *Relay) close() {
+	for _, w := range r.ways {
+		w.in.Close()
+	}
+	r.run.Wait()
+}
+
+// maxFrame is a frame of a card whose segmentation was left to the next one.
+const maxFrame = vnetHeader + 14 + 1<<16
+
+// runRead takes frames until the card is closed.
+func (w *way) runRead() {
+	defer w.r.run.Done()
+	defer close(w.more)
+	b := make([]byte, maxFrame)
+	for {
+		n, err := w.in.Read(b)
+		if errors.Is(err, os.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // the card went down for a moment
+		}
+		w.forward(b[:n])
+	}
+}
+
+// forward rolls the dice for a frame, which it borrows.
+func (w *way) forward(b []byte) {
+	if !isRoCE(b[vnetHeader:]) {
+		w.send(b)
+		return
+	}
+	w.r.Seen.Add(1)
+	x := w.weather
+	at := time.Now().Add(x.Delay)
+	if w.dice.Float64() < x.Loss {
+		w.r.Lost.Add(1)
+		return
+	}
+	if w.dice.Float64() < x.Double {
+		w.r.Doubled.Add(1)
+		w.later(at.Add(late), b)
+	}
+	if w.dice.Float64() < x.Reorder {
+		w.r.Reordered.Add(1)
+		w.later(at.Add(late), b)
+		return
+	}
+	if x.Delay == 0 {
+		w.send(b)
+		return
+	}
+	w.later(at, b)
+}
+
+// isRoCE tells frames to port 4791 from others; fragments and extension headers
+// are neither sent nor expected.
+func isRoCE(f []byte) bool {
+	const udp, port = 17, 4791
+	switch {
+	case len(f) >= 14+20+8 && f[12] == 8 && f[13] == 0:
+		return f[23] == udp && binary.BigEndian.Uint16(f[36:]) == port
+	case len(f) >= 14+40+8 && f[12] == 0x86 && f[13] == 0xdd:
+		return f[20] == udp && binary.BigEndian.Uint16(f[56:]) == port
+	}
+	return false
+}
+
+// send puts a frame on the other card. What does not fit there is lost.
+func (w *way) send(b []byte) { _, _ = w.out.Write(b) }
+
+func (w *way) later(at time.Time, b []byte) {
+	w.mu.Lock()
+	w.queue.n++
+	heap.Push(&w.queue, frame{at, w.queue.n, append([]byte(nil), b...)})
+	w.mu.Unlock()
+	select {
+	case w.more <- struct{}{}:
+	default:
+	}
+}
+
+// runDeliver sends what is due.
+func (w *way) runDeliver() {
+	defer w.r.run.Done()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		w.mu.Lock()
+		wait := time.Hour
+		for w.queue.Len() > 0 {
+			if wait = time.Until(w.queue.f[0].at); wait > 0 {
+				break
+			}
+			f := heap.Pop(&w.queue).(frame)
+			w.mu.Unlock()
+			w.send(f.b)
+			w.mu.Lock()
+			wait = time.Hour
+		}
+		w.mu.Unlock()
+		timer.Reset(wait)
+		select {
+		case _, ok := <-w.more:
+			if !ok {
+				return
+			}
+		case <-timer.C:
+		}
+	}
+}

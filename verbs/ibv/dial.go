@@ -1,0 +1,135 @@
+//go:build cgo && linux
+
+package ibv
+
+// #include "shim.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"unsafe"
+
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// checkOptions refuses what cannot be set up.
+func checkOptions(o *verbs.ConnOptions, caps *verbs.Caps) error {
+	switch {
+	case len(o.PrivateData) > caps.MaxPrivateData:
+		return fmt.Errorf("ibv: private data of %d bytes, at most %d", len(o.PrivateData), caps.MaxPrivateData)
+	case o.SendQueue < 1 || o.SendQueue > caps.MaxQueue, o.RecvQueue < 1 || o.RecvQueue > caps.MaxQueue:
+		return fmt.Errorf("ibv: queues of %d and %d requests, want 1 to %d", o.SendQueue, o.RecvQueue, caps.MaxQueue)
+	case o.ReadsIn < 0 || o.ReadsIn > caps.MaxReadDepth, o.ReadsOut < 0 || o.ReadsOut > caps.MaxReadDepth:
+		return fmt.Errorf("ibv: read depths of %d and %d, at most %d", o.ReadsIn, o.ReadsOut, caps.MaxReadDepth)
+	}
+	return nil
+}
+
+// Dial implements verbs.Device. The adapter is found anew each time.
+func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
+	caps := d.Caps()
+	if err := checkOptions(&o, &caps); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, setupTime)
+	defer cancel()
+	c, err := d.dial(limited, to, &o, &caps)
+	if err != nil {
+		return nil, connError(ctx, "dial", to, err)
+	}
+	if o.Prepare != nil {
+		if err := o.Prepare(c); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	if err := c.initiate(limited, &o); err != nil {
+		c.Close()
+		return nil, connError(ctx, "dial", to, err)
+	}
+	c.start()
+	return c, nil
+}
+
+// dial makes a queue pair on the adapter that the route leads through. caps is
+// what the caller was shown.
+func (d *device) dial(ctx context.Context, to netip.AddrPort, o *verbs.ConnOptions, caps *verbs.Caps) (*conn, error) {
+	local := o.LocalAddr
+	if !local.IsValid() {
+		local = d.config.Local
+	}
+	m, err := resolve(ctx, to, local, d.config.Adapter)
+	if err != nil {
+		return nil, err
+	}
+	dom, err := d.use(m.identity(), true)
+	if err != nil {
+		m.close()
+		return nil, err
+	}
+	if dom.caps.RegionKeys != caps.RegionKeys {
+		err = fmt.Errorf("the route moved from RDMA device %s to %s, which has other keys: connect again", caps.Device, dom.caps.Device)
+	} else {
+		err = checkOptions(o, &dom.caps)
+	}
+	if err == nil {
+		err = errno(C.rv_resolve_route(m.id, C.int(resolveTime.Milliseconds())))
+	}
+	if err == nil {
+		_, err = m.expect(ctx, C.RV_ROUTE_RESOLVED)
+	}
+	if err != nil {
+		d.unuse(dom)
+		m.close()
+		return nil, err
+	}
+	c, err := d.newConn(m, dom, o)
+	if err != nil {
+		return nil, err
+	}
+	c.remote = to
+	return c, nil
+}
+
+// initiate connects as the side that dialed. Linux' NFS server refuses a client
+// that takes no Reads.
+func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions) error {
+	c.readsIn = max(1, o.ReadsIn)
+	p := unsafe.SliceData(o.PrivateData)
+	err := errno(C.rv_connect(c.cm.id, unsafe.Pointer(p), C.int(len(o.PrivateData)), C.int(c.readsIn), C.int(o.ReadsOut)))
+	if err != nil {
+		return err
+	}
+	e, err := c.cm.expect(ctx, C.RV_ESTABLISHED)
+	if err != nil && e.kind == C.RV_REJECTED {
+		return &verbs.RejectError{Remote: c.remote, Private: e.private, Reason: rejectReason(e.status)}
+	}
+	if err != nil {
+		return err
+	}
+	c.private = e.private
+	c.readsOut = min(o.ReadsOut, e.readsOut)
+	c.local = c.cm.identity().local
+	return nil
+}
+
+// rejectReason reads the status of a rejection: a reason of the InfiniBand CM
+// (IBTA 12.6.7.2), or a negated errno of iWARP.
+func rejectReason(status int) string {
+	switch {
+	case status == 8, status == -111:
+		return "nothing listens there"
+	case status == 28:
+		return "the service turned it down"
+	case status == 10:
+		return "stale connection"
+	case status < 0:
+		return fmt.Sprintf("error %d", -status)
+	}
+	return fmt.Sprintf("reason %d", status)
+}

@@ -1,0 +1,222 @@
+//go:build cgo && linux
+
+package ibv
+
+// #include "shim.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"unsafe"
+
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+const defaultBacklog = 64
+
+// listener implements verbs.Listener.
+type listener struct {
+	dev   *device
+	cm    *cmID
+	addr  netip.AddrPort
+	ready chan *request
+	stop  chan struct{}
+	end   context.CancelFunc // runRequests
+	run   sync.WaitGroup
+	once  sync.Once
+}
+
+// Listen implements verbs.Device.
+func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listener, error) {
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
+	if o.Backlog <= 0 {
+		o.Backlog = defaultBacklog
+	}
+	m, err := newCMID(false)
+	if err == nil {
+		s := makeSockaddr(at)
+		if err = errno(C.rv_bind(m.id, unsafe.Pointer(&s))); err == nil {
+			err = errno(C.rv_listen(m.id, C.int(o.Backlog)))
+		}
+		if err != nil {
+			m.close()
+		}
+	}
+	if err != nil {
+		d.release()
+		return nil, &verbs.ConnError{Op: "listen", Remote: at, Err: err}
+	}
+	l := &listener{
+		dev: d, cm: m,
+		addr:  m.identity().local,
+		ready: make(chan *request, o.Backlog),
+		stop:  make(chan struct{}),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.end = cancel
+	l.run.Add(1)
+	go l.runRequests(ctx)
+	return l, nil
+}
+
+func (l *listener) Addr() netip.AddrPort { return l.addr }
+
+// runRequests takes connection requests until ctx ends; those beyond the backlog
+// are refused. Other events are of requests whose peers have left.
+func (l *listener) runRequests(ctx context.Context) {
+	defer l.run.Done()
+	for {
+		e, err := l.cm.next(ctx)
+		if err != nil {
+			return
+		}
+		if e.kind != C.RV_CONNECT_REQUEST {
+			continue
+		}
+		r := &request{dev: l.dev, id: e.id, private: e.private, readsIn: e.readsIn, readsOut: e.readsOut}
+		r.remote = (&cmID{id: e.id}).identity().remote
+		select {
+		case l.ready <- r:
+		default:
+			_ = r.Reject(nil) // the peer may have left
+		}
+	}
+}
+
+// Accept implements verbs.Listener.
+func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
+	select {
+	case <-l.stop:
+		return nil, verbs.ErrClosed
+	default:
+	}
+	select {
+	case r := <-l.ready:
+		return r, nil
+	case <-l.stop:
+		return nil, verbs.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Close implements verbs.Listener.
+func (l *listener) Close() error {
+	l.once.Do(func() {
+		close(l.stop)
+		l.end()
+		l.run.Wait()
+		for len(l.ready) > 0 {
+			select {
+			case r := <-l.ready:
+				_ = r.Reject(nil) // the peer may have left
+			default: // an Accept under way took it
+			}
+		}
+		l.cm.close()
+		l.dev.release()
+	})
+	return nil
+}
+
+// request implements verbs.Request. It owns the identifier.
+type request struct {
+	dev               *device
+	id                *C.struct_rdma_cm_id
+	remote            netip.AddrPort
+	private           []byte
+	readsIn, readsOut int
+	used              bool
+}
+
+func (r *request) RemoteAddr() netip.AddrPort { return r.remote }
+func (r *request) PrivateData() []byte        { return r.private }
+
+// Reject implements verbs.Request.
+func (r *request) Reject(private []byte) error {
+	if r.used {
+		return errors.New("ibv: request answered twice")
+	}
+	r.used = true
+	defer C.rv_destroy_id(r.id)
+	if len(private) > maxPrivate {
+		return fmt.Errorf("ibv: private data of %d bytes, at most %d", len(private), maxPrivate)
+	}
+	return errno(C.rv_reject(r.id, unsafe.Pointer(unsafe.SliceData(private)), C.int(len(private))))
+}
+
+// Accept implements verbs.Request.
+func (r *request) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
+	if r.used {
+		return nil, errors.New("ibv: request answered twice")
+	}
+	c, err := r.prepare(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Prepare != nil {
+		if err := o.Prepare(c); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	if err := c.respond(ctx, &o); err != nil {
+		c.Close()
+		return nil, connError(ctx, "accept", r.remote, err)
+	}
+	c.start()
+	return c, nil
+}
+
+// prepare makes the queue pair on the adapter that the request came in by.
+func (r *request) prepare(ctx context.Context, o *verbs.ConnOptions) (*conn, error) {
+	dom, err := r.dev.use((&cmID{id: r.id}).identity(), false)
+	if err == nil {
+		if err = checkOptions(o, &dom.caps); err != nil {
+			r.dev.unuse(dom)
+		}
+	}
+	if err != nil {
+		return nil, err // it may still be accepted otherwise, or rejected
+	}
+	r.used = true
+	m, err := newCMID(true)
+	if err == nil {
+		if err = errno(C.rv_migrate_id(r.id, m.ch)); err != nil {
+			m.close()
+		}
+	}
+	if err != nil {
+		r.dev.unuse(dom)
+		C.rv_destroy_id(r.id)
+		return nil, connError(ctx, "accept", r.remote, err)
+	}
+	m.id = r.id
+	c, err := r.dev.newConn(m, dom, o)
+	if err != nil {
+		return nil, connError(ctx, "accept", r.remote, err)
+	}
+	c.private = r.private
+	c.readsIn = min(o.ReadsIn, r.readsIn)
+	c.readsOut = min(o.ReadsOut, r.readsOut)
+	return c, nil
+}
+
+// respond settles the connection as the side that listened.
+func (c *conn) respond(ctx context.Context, o *verbs.ConnOptions) error {
+	ctx, cancel := context.WithTimeout(ctx, setupTime)
+	defer cancel()
+	p := unsafe.Pointer(unsafe.SliceData(o.PrivateData))
+	err := errno(C.rv_accept(c.cm.id, p, C.int(len(o.PrivateData)), C.int(c.readsIn), C.int(c.readsOut)))
+	if err != nil {
+		return err
+	}
+	_, err = c.cm.expect(ctx, C.RV_ESTABLISHED)
+	return err
+}

@@ -1,0 +1,18 @@
+//go:build !cgo || !linux
+
+package ibv
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// Available returns ErrNotBuilt.
+func Available() error { return ErrNotBuilt }
+
+// InspectWindows returns ErrNotBuilt.
+func InspectWindows(string) (Windows, error) { return Windows{}, ErrNotBuilt }
+
+// Open returns ErrNotBuilt.
+func Open(context.Context, Config) (verbs.Device, error) { return nil, ErrNotBuilt }

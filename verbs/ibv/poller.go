@@ -1,0 +1,70 @@
+//go:build cgo && linux
+
+package ibv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// poller waits for a descriptor of the library's in the runtime's poller. It
+// owns a duplicate: the library closes its own.
+type poller struct {
+	file *os.File
+	raw  syscall.RawConn
+}
+
+// past, as a deadline, ends a wait at once.
+var past = time.Unix(1, 0)
+
+// newPoller borrows fd, which is non-blocking.
+func newPoller(fd int, name string) (*poller, error) {
+	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f := os.NewFile(uintptr(dup), name)
+	raw, err := f.SyscallConn()
+	if err == nil {
+		// Fails when the descriptor is not one for the poller.
+		err = f.SetReadDeadline(time.Time{})
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &poller{f, raw}, nil
+}
+
+// wait calls ready until it returns true, each time that the descriptor may
+// have something. It returns errWoken after wake, also one before.
+func (p *poller) wait(ready func() bool) error {
+	err := p.raw.Read(func(uintptr) bool { return ready() })
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = p.file.SetReadDeadline(time.Time{})
+		return errWoken
+	}
+	return err
+}
+
+var errWoken = errors.New("woken")
+
+// wake ends a wait, or the next one.
+func (p *poller) wake() { _ = p.file.SetReadDeadline(past) }
+
+// waitContext is wait that ends with ctx, too.
+func (p *poller) waitContext(ctx context.Context, ready func() bool) error {
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, p.wake)
+		defer stop()
+	}
+	return p.wait(ready)
+}
+
+func (p *poller) close() { p.file.Close() }

@@ -1,0 +1,71 @@
+package roce
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/roce/cm"
+	"github.com/rdmafs/rdmafs/verbs/roce/udp"
+)
+
+// Dial implements verbs.Device.
+func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
+	if err := checkOptions(&o); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
+	from := o.LocalAddr
+	if !from.IsValid() && d.config.Local.Is4() == to.Addr().Is4() {
+		from = d.config.Local
+	}
+	route, err := udp.RouteTo(to.Addr(), from.Unmap())
+	if err != nil {
+		return nil, dialError(to, err)
+	}
+	// Nothing listens on the port that is shown; it tells connections apart.
+	c, err := d.newConn(netip.AddrPortFrom(route.Local, uint16(random24())|0xc000), to, &o)
+	if err != nil {
+		return nil, dialError(to, err)
+	}
+	c.mtu = route.Payload()
+	if err := c.initiate(ctx, &o); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// initiate asks the peer and waits for its answer.
+func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions) error {
+	if o.Prepare != nil {
+		if err := o.Prepare(c); err != nil {
+			return err
+		}
+	}
+	p := c.port
+	p.cmMu.Lock()
+	// Linux' NFS server refuses a client that takes no Reads.
+	id, err := p.cm.Connect(time.Now(), c.local, c.remote, c.side(max(1, o.ReadsIn), o.ReadsOut, c.mtu), o.PrivateData)
+	if err == nil {
+		p.known(c, id)
+		p.settle()
+	}
+	p.cmMu.Unlock()
+	if err != nil {
+		return dialError(c.remote, err)
+	}
+	select {
+	case err := <-c.settled:
+		if err != nil {
+			return cm.DialError(c.remote, err)
+		}
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

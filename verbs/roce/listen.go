@@ -1,0 +1,173 @@
+package roce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/roce/cm"
+)
+
+const defaultBacklog = 64
+
+// listener implements verbs.Listener.
+type listener struct {
+	dev   *device
+	port  *port
+	addr  netip.AddrPort
+	ready chan *request
+	stop  chan struct{}
+	once  sync.Once
+}
+
+// Listen implements verbs.Device.
+func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listener, error) {
+	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	p, err := d.hold(at.Addr())
+	if err != nil {
+		return nil, &verbs.ConnError{Op: "listen", Remote: at, Err: err}
+	}
+	if o.Backlog <= 0 {
+		o.Backlog = defaultBacklog
+	}
+	l := &listener{dev: d, port: p, ready: make(chan *request, o.Backlog), stop: make(chan struct{})}
+	p.cmMu.Lock()
+	defer p.cmMu.Unlock()
+	n, err := p.cm.Listen(at, o.Backlog)
+	if err != nil {
+		d.release()
+		return nil, &verbs.ConnError{Op: "listen", Remote: at, Err: err}
+	}
+	l.addr = netip.AddrPortFrom(at.Addr(), n)
+	p.listeners[l.addr] = l
+	return l, nil
+}
+
+func (l *listener) Addr() netip.AddrPort { return l.addr }
+
+// Accept implements verbs.Listener.
+func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
+	select {
+	case <-l.stop:
+		return nil, verbs.ErrClosed
+	default:
+	}
+	select {
+	case r := <-l.ready:
+		return r, nil
+	case <-l.stop:
+		return nil, verbs.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Close implements verbs.Listener. An Accept under way may still take a
+// request.
+func (l *listener) Close() error {
+	l.once.Do(func() {
+		close(l.stop)
+		p := l.port
+		p.cmMu.Lock()
+		p.cm.Unlisten(l.addr)
+		delete(p.listeners, l.addr)
+		p.cmMu.Unlock()
+		for {
+			select {
+			case r := <-l.ready:
+				r.Reject(nil) // the peer may have left
+				continue
+			default:
+			}
+			break
+		}
+		l.dev.release()
+	})
+	return nil
+}
+
+// request implements verbs.Request.
+type request struct {
+	l             *listener
+	id            cm.ID
+	local, remote netip.AddrPort
+	peer          cm.Side
+	private       []byte
+	used          bool
+}
+
+func (r *request) RemoteAddr() netip.AddrPort { return r.remote }
+func (r *request) PrivateData() []byte        { return r.private }
+
+var errAnswered = errors.New("roce: request answered twice")
+
+// Reject implements verbs.Request.
+func (r *request) Reject(private []byte) error {
+	if r.used {
+		return errAnswered
+	}
+	r.used = true
+	if len(private) > maxPrivate {
+		return fmt.Errorf("roce: private data of %d bytes, at most %d", len(private), maxPrivate)
+	}
+	p := r.l.port
+	p.cmMu.Lock()
+	defer p.cmMu.Unlock()
+	err := p.cm.Reject(time.Now(), r.id, private)
+	p.settle()
+	return err
+}
+
+// Accept implements verbs.Request.
+func (r *request) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
+	if r.used {
+		return nil, errAnswered
+	}
+	if err := checkOptions(&o); err != nil {
+		return nil, err
+	}
+	c, err := r.l.dev.newConn(r.local, r.remote, &o)
+	if err != nil {
+		r.Reject(nil)
+		return nil, &verbs.ConnError{Op: "accept", Remote: r.remote, Err: err}
+	}
+	if err := r.respond(ctx, c, &o); err != nil {
+		r.Reject(nil)
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// respond grants the request.
+func (r *request) respond(ctx context.Context, c *conn, o *verbs.ConnOptions) error {
+	if o.Prepare != nil {
+		if err := o.Prepare(c); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p := c.port
+	p.cmMu.Lock()
+	defer p.cmMu.Unlock()
+	c.mtu = 128 << r.peer.MTU
+	mine := c.side(min(o.ReadsIn, int(r.peer.ReadsOut)), min(o.ReadsOut, int(r.peer.ReadsIn)), c.mtu)
+	// The peer may send as soon as it has the answer.
+	c.private, c.readsOut = r.private, int(mine.ReadsOut)
+	c.mu.Lock()
+	c.connect(p.now(), &r.peer, mine.ReadsIn, mine.ReadsOut, c.mtu)
+	c.mu.Unlock()
+	if _, _, err := p.cm.Accept(time.Now(), r.id, mine, o.PrivateData); err != nil {
+		return &verbs.ConnError{Op: "accept", Remote: r.remote, Err: err}
+	}
+	r.used = true
+	p.known(c, r.id)
+	p.settle()
+	return nil
+}

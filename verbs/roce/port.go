@@ -1,0 +1,202 @@
+package roce
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/rdmafs/rdmafs/verbs/roce/cm"
+	"github.com/rdmafs/rdmafs/verbs/roce/packet"
+	"github.com/rdmafs/rdmafs/verbs/roce/rc"
+	"github.com/rdmafs/rdmafs/verbs/roce/udp"
+)
+
+// port is a socket and what shares it.
+type port struct {
+	sock  *udp.Socket
+	start time.Time
+	stop  chan struct{}
+	run   sync.WaitGroup
+
+	// inbox belongs to the reader.
+	inbox *udp.Inbox
+
+	// cmMu guards the connection manager and its users' state.
+	cmMu      sync.Mutex
+	cm        *cm.Manager
+	conns     map[cm.ID]*conn
+	listeners map[netip.AddrPort]*listener
+	cmBatch   udp.Batch
+
+	mu     sync.Mutex
+	pairs  map[uint32]*conn
+	reader reader
+
+	timerMu sync.Mutex
+	timer   *time.Timer
+	// alarm is when timer fires.
+	alarm time.Duration
+}
+
+func newPort(s *udp.Socket) *port {
+	p := &port{
+		sock:      s,
+		start:     time.Now(),
+		stop:      make(chan struct{}),
+		inbox:     udp.NewInbox(),
+		cm:        cm.New(),
+		conns:     make(map[cm.ID]*conn),
+		listeners: make(map[netip.AddrPort]*listener),
+		pairs:     make(map[uint32]*conn),
+		timer:     time.NewTimer(time.Hour),
+		alarm:     rc.Never,
+	}
+	p.reader.init()
+	p.run.Add(2)
+	go p.runRead()
+	go p.runTimer()
+	return p
+}
+
+// close ends a port that nobody uses any more.
+func (p *port) close() {
+	close(p.stop)
+	p.sock.Close()
+	p.run.Wait()
+	p.timer.Stop()
+	p.reader.idle.Stop()
+}
+
+// now is the time as queue pairs know it.
+func (p *port) now() time.Duration { return time.Since(p.start) }
+
+// enter gives c a queue pair number and has its packets come to it. cmMu is held.
+func (p *port) enter(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		// 0, 1 and the last number have a meaning of their own.
+		if n := random24(); n > 1 && n < 1<<24-1 && p.pairs[n] == nil && !p.cm.Busy(n) {
+			c.qpn = n
+			p.pairs[n] = c
+			return
+		}
+	}
+}
+
+// leave undoes enter.
+func (p *port) leave(c *conn) {
+	p.mu.Lock()
+	delete(p.pairs, c.qpn)
+	p.mu.Unlock()
+}
+
+func (p *port) find(qpn uint32) *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pairs[qpn]
+}
+
+// random24 is for what a stranger must not guess.
+func random24() uint32 {
+	var b [4]byte
+	rand.Read(b[:])
+	return binary.BigEndian.Uint32(b[:]) >> 8
+}
+
+// take hands the packets of the inbox to whom they are for. self is the
+// connection whose Wait reads, nil when none does: it needs no waking.
+func (p *port) take(self *conn) {
+	now := p.now()
+	var h packet.Header
+	var c *conn
+	for i := range p.inbox.Packets {
+		in := &p.inbox.Packets[i]
+		payload, err := h.Parse(in.Data)
+		if err != nil {
+			continue
+		}
+		if h.DestQP == cmQPN {
+			c = c.finish(now, self)
+			p.manage(in.From, in.To, &h, payload)
+			continue
+		}
+		if c == nil || c.qpn != h.DestQP {
+			c.finish(now, self)
+			if c = p.find(h.DestQP); c == nil {
+				continue
+			}
+			c.mu.Lock()
+		}
+		if in.From == c.remote.Addr() && in.To == c.local.Addr() && h.PKey|pkeyFull == packet.DefaultPKey {
+			c.q.Receive(now, &h, payload)
+		}
+	}
+	c.finish(now, self)
+}
+
+// pkeyFull is the bit of a partition key that tells full members from limited
+// ones: both may talk to a full one.
+const pkeyFull = 0x8000
+
+// finish sends what c has to send, wakes who waits for it, and unlocks it. It
+// returns nil, and does nothing when c is nil. For self, whose user is about to
+// be told of a completion, an acknowledgement is left to be sent with what the
+// user posts next.
+func (c *conn) finish(now time.Duration, self *conn) *conn {
+	switch {
+	case c == nil:
+		return nil
+	case c != self:
+		c.flush(now)
+		c.notify()
+	case c.q.Completed() && c.q.Patient():
+		c.owes = true
+	default:
+		c.flush(now)
+	}
+	c.unlock()
+	return nil
+}
+
+// arm has runTimer look at the connections at a time.
+func (p *port) arm(at time.Duration) {
+	p.timerMu.Lock()
+	if at < p.alarm {
+		p.alarm = at
+		p.timer.Reset(max(at-p.now(), 0))
+	}
+	p.timerMu.Unlock()
+}
+
+// runTimer does what is due.
+func (p *port) runTimer() {
+	defer p.run.Done()
+	var all []*conn
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-p.timer.C:
+		}
+		p.timerMu.Lock()
+		p.alarm = rc.Never
+		p.timerMu.Unlock()
+		p.tick()
+		p.mu.Lock()
+		all = all[:0]
+		for _, c := range p.pairs {
+			all = append(all, c)
+		}
+		p.mu.Unlock()
+		for _, c := range all {
+			c.mu.Lock()
+			now := p.now()
+			c.q.Advance(now)
+			c.finish(now, nil)
+		}
+		clear(all)
+	}
+}

@@ -1,0 +1,51 @@
+// Package rc is the Reliable Connected queue pair of RoCEv2 as a machine
+// without sockets, goroutines, locks or a clock of its own: it is fed work
+// requests, packets and the time, and says which packets to send and when it
+// wants to be looked at again.
+//
+// It owns the send and receive queues, completions, the windows that the peer
+// may reach, packet sequence numbers, acknowledgement, retransmission and
+// pacing. It refuses atomics and immediate data, and to trust the peer: a
+// request is checked in the order of the InfiniBand specification, volume 1,
+// section 9.7 (sequence, opcode, resources, lengths, key, bounds, access) and
+// what breaks a rule is answered with a NAK that ends the connection, before
+// any byte of it is placed.
+//
+// # Normal operation
+//
+// PostSend gives each request the sequence numbers that its packets take; Next
+// walks over them as far as the window lets it. A READ takes one number for each
+// packet of its answer, and is asked for in pieces that fit the window, so that
+// no answer is larger than what this side can take at once. The peer's
+// acknowledgements and READ responses move una, the oldest number not
+// acknowledged, and whatever lies wholly before it is complete.
+//
+// The responder keeps its acknowledgements and READ responses in one queue, in
+// the order of the requests, as an acknowledgement speaks for all before it.
+// Acknowledgements that nothing stands between are merged. READ responses have
+// no acknowledgement and are paced by time.
+//
+// # Recovery
+//
+// Whatever goes wrong, the requester goes back to una and sends again from
+// there, a READ from the first byte that is missing. It does so on a NAK for a
+// sequence error, when a response shows that a READ response before it was
+// lost, and when nothing was acknowledged for a time that doubles with each
+// try. Each loss shrinks the window, which grows again with acknowledgements.
+// A receiver that was not ready says how long to wait.
+//
+// The responder acknowledges duplicates again and remembers as many READs as
+// the peer may have outstanding, to answer them again; what it answers is read
+// from memory anew, through the window, if that is still bound.
+//
+// # Invariants
+//
+//   - una ≤ cur ≤ top ≤ end: acknowledged, next to send, sent, posted.
+//   - No memory is touched but by PostSend, PostRecv (which only check it),
+//     Receive, and by whoever sends what Next returned, before the next call
+//     of any method. A failed queue pair touches none.
+//   - Binds and invalidations take effect when they are posted; their
+//     completions keep their turn.
+//
+// The owner of a QP serializes all calls.
+package rc

@@ -1,0 +1,37 @@
+// Package udp carries RoCEv2 packets over an ordinary UDP socket: what stands
+// between the UDP header and the invariant CRC goes in and comes out.
+//
+// It owns the socket on port 4791, the invariant CRC (IBTA annex A17.3.3),
+// addresses, routes and batches of system calls. It refuses to know what is in
+// a packet, but for the one byte of it that the CRC does not cover, and to know
+// connections: whoever sends to the port is heard, and the caller checks the
+// addresses.
+//
+// # The CRC and the IP header
+//
+// The CRC covers parts of the IP header that a socket does not show.
+//
+//   - Sending over IPv4, the identification is 0: Linux leaves it so in
+//     datagrams of a socket that is not connected and forbids fragments. Hence
+//     one socket that is never connected.
+//   - Receiving over IPv4, the peer's identification is unknown. The CRC is
+//     linear, so it can be solved for: of the 32 bits 16 remain to find errors,
+//     as many as TCP's checksum has, and all of them for a peer whose
+//     identifications have proved regular (see ident).
+//   - IPv6 has no identification.
+//
+// # The source port
+//
+// Peers send to port 4791 whatever the source port was, so a socket must be
+// bound to it, and what it sends has it as its source, too. Other ports would
+// spread connections over the links of a fabric, but need a second socket
+// each; an ordinary Ethernet port has one link.
+//
+// # Invariants
+//
+//   - Recv gives out no packet with a bad CRC and none longer than MaxPacket.
+//   - No allocation between packets; payloads are gathered from where they are.
+//
+// The package starts no goroutine. Send may be called from any goroutine, with
+// a Batch each; Recv from one at a time.
+package udp

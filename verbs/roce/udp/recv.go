@@ -1,0 +1,193 @@
+package udp
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// MaxPacket is the longest packet, with the CRC: headers and 4096 bytes.
+	MaxPacket = 4096 + 64
+	inboxSize = 64
+)
+
+// Packet is one that was received.
+type Packet struct {
+	From, To netip.Addr
+	// Data is the UDP payload without the CRC, which has been checked: at
+	// least a base transport header, and a multiple of four bytes.
+	Data []byte
+}
+
+// Inbox has room for packets of one Recv. It must not be copied.
+type Inbox struct {
+	// Packets is what Recv received; good until the next one.
+	Packets []Packet
+	// Bad counts packets that were thrown away for their length or CRC.
+	Bad uint64
+
+	packets  [inboxSize]Packet
+	buffers  [inboxSize][MaxPacket + 1]byte // one more, to see what is too long
+	names    [inboxSize][unix.SizeofSockaddrInet6]byte
+	controls [inboxSize][controlSize]byte
+	vecs     [inboxSize]unix.Iovec
+	msgs     [inboxSize]mmsghdr
+
+	// Of a Recv under way.
+	got  int
+	err  error
+	wait bool
+	call func(fd uintptr) bool
+	try  func(fd uintptr)
+	// seen is the pseudo header of the last packet, src and dst its ends.
+	seen     pseudo
+	src, dst netip.AddrPort
+}
+
+// NewInbox makes an inbox.
+func NewInbox() *Inbox {
+	in := new(Inbox)
+	for i := range in.msgs {
+		in.vecs[i].Base = &in.buffers[i][0]
+		in.vecs[i].SetLen(len(in.buffers[i]))
+		h := &in.msgs[i].hdr
+		h.Iov = &in.vecs[i]
+		h.SetIovlen(1)
+		h.Name = &in.names[i][0]
+		h.Control = &in.controls[i][0]
+	}
+	in.call = in.recv
+	in.try = func(fd uintptr) { in.recv(fd) }
+	return in
+}
+
+// Recv fills in.Packets with at least one packet. It ends early with
+// os.ErrDeadlineExceeded or net.ErrClosed.
+func (s *Socket) Recv(in *Inbox) error {
+	in.wait = true
+	for {
+		in.reset()
+		err := s.raw.Read(in.call)
+		if err == nil {
+			err = in.check(s)
+		}
+		if err != nil || len(in.Packets) > 0 {
+			return err
+		}
+	}
+}
+
+// TryRecv fills in.Packets with what is there by now, if anything.
+func (s *Socket) TryRecv(in *Inbox) error {
+	in.wait = false
+	in.reset()
+	if err := s.raw.Control(in.try); err != nil {
+		return err
+	}
+	return in.check(s)
+}
+
+func (in *Inbox) reset() {
+	in.Packets = in.packets[:0]
+	in.got, in.err = 0, nil
+}
+
+// check makes Packets of what the system call yielded.
+func (in *Inbox) check(s *Socket) error {
+	if in.got == 0 {
+		return in.err
+	}
+	now := time.Now()
+	for i := range in.got {
+		p, ok := in.take(s, i, now)
+		if ok {
+			in.Packets = append(in.Packets, p)
+		} else {
+			in.Bad++
+		}
+	}
+	return nil
+}
+
+// recv makes one system call that yields packets, if there are any.
+func (in *Inbox) recv(fd uintptr) bool {
+	for i := range in.msgs {
+		h := &in.msgs[i].hdr
+		h.Namelen = uint32(len(in.names[i]))
+		h.SetControllen(controlSize)
+	}
+	for {
+		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd,
+			uintptr(unsafe.Pointer(&in.msgs[0])), inboxSize, unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			in.got = int(n)
+			return true
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return !in.wait
+		default:
+			in.err = os.NewSyscallError("recvmmsg", syscall.Errno(errno))
+			return true
+		}
+	}
+}
+
+// take checks packet i.
+func (in *Inbox) take(s *Socket, i int, now time.Time) (Packet, bool) {
+	n := int(in.msgs[i].len)
+	if n < bthSize+CRCSize || n > MaxPacket || n%4 != 0 {
+		return Packet{}, false
+	}
+	src, dst, ok := in.ends(i)
+	if !ok {
+		return Packet{}, false
+	}
+	if src != in.src || dst != in.dst {
+		in.src, in.dst = src, dst
+		in.seen.fill(src, dst)
+	}
+	b := in.buffers[i][:n]
+	data := b[:n-CRCSize]
+	crc := crc32.Update(in.seen.begin(n, data), crc32.IEEETable, data[bthSize:])
+	diff := crc ^ binary.LittleEndian.Uint32(b[n-CRCSize:])
+	if src.Addr().Is4() {
+		id, ok := solve(diff, n)
+		if !ok || !s.plausible(now, src.Addr(), id) {
+			return Packet{}, false
+		}
+	} else if diff != 0 {
+		return Packet{}, false
+	}
+	return Packet{From: src.Addr(), To: dst.Addr(), Data: data}, true
+}
+
+// ends reads who sent packet i, and to which address.
+func (in *Inbox) ends(i int) (src, dst netip.AddrPort, ok bool) {
+	name := &in.names[i]
+	port := binary.BigEndian.Uint16(name[2:])
+	c := in.controls[i][:]
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&c[0]))
+	if int(in.msgs[i].hdr.Controllen) < unix.CmsgLen(0) {
+		return src, dst, false
+	}
+	data := c[unix.CmsgLen(0):]
+	switch {
+	case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_PKTINFO:
+		src = netip.AddrPortFrom(netip.AddrFrom4([4]byte(name[4:])), port)
+		dst = netip.AddrPortFrom(netip.AddrFrom4([4]byte(data[8:])), Port) // ipi_addr
+	case h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_PKTINFO:
+		src = netip.AddrPortFrom(netip.AddrFrom16([16]byte(name[8:])), port)
+		dst = netip.AddrPortFrom(netip.AddrFrom16([16]byte(data)), Port)
+	default:
+		return src, dst, false
+	}
+	return src, dst, true
+}
