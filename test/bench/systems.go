@@ -44,7 +44,7 @@ func newSystems(bin, work string, only []string) (systems []*compare.System, sto
 	var loop *exec.Cmd
 	all := []*compare.System{
 		{Name: "iwarp", Dir: mnt, Mount: rdmafs("proto=rdma,rdma=iwarp,port=" + addrs.rdma), Unmount: umount, PID: pid},
-		{Name: "roce", Dir: mnt, Mount: rdmafs("proto=rdma,rdma=roce,clientaddr=" + clientHost + ",port=" + addrs.roce), Unmount: umount, PID: pid},
+		{Name: "roce", Dir: mnt, Mount: rdmafs("proto=rdma,rdma=roce,srcaddr=" + clientHost + ",port=" + addrs.roce), Unmount: umount, PID: pid},
 		{Name: "tcp", Dir: mnt, Mount: rdmafs("proto=tcp,port=" + addrs.tcp), Unmount: umount, PID: pid},
 		{Name: "loopback", Dir: mnt,
 			Mount: func(dir string) (err error) {

@@ -37,6 +37,10 @@
 // peers' requests and acknowledgements are served whatever the users do; it leaves
 // the role to the first that waits, once it has woken it.
 //
+// A reader that is about to return a completion leaves the acknowledgement that
+// goes with it to what its user posts next, or to its next Wait, or to the next
+// reader: one system call and one wake-up of the peer fewer in each exchange.
+//
 // # Goroutines
 //
 // A port has two, from its opening to Device.Close, which joins them: runRead

@@ -133,17 +133,6 @@ func tune(raw syscall.RawConn, v6 bool) error {
 // Local is the address that Open was given.
 func (s *Socket) Local() netip.Addr { return s.local }
 
-// RecvBuffer is how much kernel memory packets may take that wait for Recv,
-// in bytes. A packet takes its length and up to about 1,300 bytes more.
-func (s *Socket) RecvBuffer() (n int, err error) {
-	if e := s.raw.Control(func(fd uintptr) {
-		n, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
-	}); e != nil {
-		return 0, e
-	}
-	return n, err
-}
-
 // SetReadDeadline ends a Recv that waits, now or later, with
 // os.ErrDeadlineExceeded at t; a zero t is never.
 func (s *Socket) SetReadDeadline(t time.Time) error { return s.conn.SetReadDeadline(t) }
