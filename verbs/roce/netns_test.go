@@ -104,9 +104,12 @@ func TestWeather(t *testing.T) {
 	if name == "" {
 		t.Skip("TestThroughRelay runs it")
 	}
-	w := weathers[name]
+	w, ok := weathers[name]
+	if !ok {
+		t.Fatalf("no weather is called %q", name)
+	}
 	a, b, r := netns.RelayedHosts(t, 1500, w)
-	p := verbstest.Pace{Limit: 3 * time.Minute, Rounds: 8}
+	p := verbstest.Pace{Limit: 5 * time.Minute, Rounds: 8}
 	if w.Delay > 0 {
 		p.Rounds = 1
 	}
