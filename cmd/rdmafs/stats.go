@@ -149,19 +149,20 @@ func printReport(to io.Writer, r report) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	c := r.Calls
 	fmt.Fprintf(w, "transport\t%s to %s, NFS version %s, daemon %d\n", r.Transport, r.Server, r.Version, r.PID)
-	fmt.Fprintf(w, "sizes\trsize %d, wsize %d, nconnect %d\n", r.RSize, r.WSize, r.NConnect)
-	if t := c.Terms; t.Version != 0 {
-		fmt.Fprintf(w, "RPC-over-RDMA\tversion %d, inline threshold %d out, %d in\n", t.Version, t.InlineSend, t.InlineRecv)
-		if t.Version == 2 {
-			fmt.Fprintf(w, "properties\treceive size %d here, %d at the server; backward calls %s here, %s at the server\n",
-				t.ReceiveSize, t.PeerReceiveSize, t.Backward, t.PeerBackward)
-		}
+	if r.Device != "" {
+		fmt.Fprintf(w, "device\t%s, keys: %s\n", r.Device, r.Keys)
 	}
+	fmt.Fprintf(w, "sizes\trsize %d, wsize %d, nconnect %d\n", r.RSize, r.WSize, r.NConnect)
+	printTerms(w, c.Terms)
 	fmt.Fprintf(w, "calls\t%d, %d replies, %d resent, %d timed out\n", c.Calls, c.Replies, c.Resends, c.Timeouts)
 	fmt.Fprintf(w, "connections\t%d made, %d attempts failed\n", c.Connects, c.ConnectFails)
 	fmt.Fprintf(w, "bytes\t%d sent, %d received\n", c.BytesSent, c.BytesReceived)
 	fmt.Fprintf(w, "calls went\t%d inline, %d with a read chunk, %d as Position-Zero\n", c.InlineCalls, c.ReadChunks, c.PositionZero)
 	fmt.Fprintf(w, "replies came\t%d by write chunk, %d offered a reply chunk (%d used)\n", c.WriteChunks, c.ReplyChunks, c.LongReplies)
+	if c.PaddedCalls+c.ReadReplies+c.Callbacks > 0 {
+		fmt.Fprintf(w, "besides\t%d calls were padded, %d replies came by read chunk, %d calls from the server\n",
+			c.PaddedCalls, c.ReadReplies, c.Callbacks)
+	}
 	fmt.Fprintf(w, "keys\t%d invalidated by the server, %d here\n", c.RemoteInvalidations, c.LocalInvalidations)
 	fmt.Fprintf(w, "credits\t%d granted, %d calls waited for one\n", c.Credits, c.CreditWaits)
 	fmt.Fprintf(w, "bad\t%d unknown XIDs, %d bad replies\n", c.BadXIDs, c.BadReplies)

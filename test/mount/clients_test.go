@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/test/posix"
 )
 
 // twoClients are two mounts of one server, over both protocols.
@@ -210,8 +212,8 @@ func TestMappedWritesElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := content(round, 20_000)
-		copy(mem, want)
-		if round%2 == 0 {
+		err = posix.Store(mem, want)
+		if err == nil && round%2 == 0 {
 			err = unix.Msync(mem, unix.MS_SYNC)
 		}
 		if err := errors.Join(err, f.Close(), unix.Munmap(mem)); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/fs"
 	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/test/posix"
 )
 
 // mute is a server that can be told to answer nothing.
@@ -204,8 +205,7 @@ func writeBehind(name string) error {
 	if err := errors.Join(f.Close(), rw.Close()); err != nil {
 		return err
 	}
-	copy(b, "written behind")
-	return unix.Munmap(b)
+	return errors.Join(posix.Store(b, []byte("written behind")), unix.Munmap(b))
 }
 
 // TestKillBlocked: a process that waits for a silent hard-mounted server can be

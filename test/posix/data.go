@@ -148,11 +148,15 @@ func sharedMapping(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copy(m[4090:], "across two pages")
+	if err := Store(m[4090:], []byte("across two pages")); err != nil {
+		t.Fatal(err)
+	}
 	if err := unix.Msync(m, unix.MS_SYNC); err != nil {
 		t.Error(err)
 	}
-	copy(m[n-4:], "tail")
+	if err := Store(m[n-4:], []byte("tail")); err != nil {
+		t.Fatal(err)
+	}
 	if err := unix.Munmap(m); err != nil {
 		t.Error(err)
 	}

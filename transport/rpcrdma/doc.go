@@ -32,11 +32,16 @@
 //   - Errors: nothing reached the wire (NotSent); the link ended, or ctx, before
 //     the reply (Unknown); the responder sent something under the call's XID
 //     (Answered), be it RDMA_ERROR or a reply that breaks the protocol.
-//   - What answers no call, calls from the responder (RFC 8167) included, is
-//     counted and dropped. More than maxBad messages of no use in a row end the
-//     link.
+//   - What answers no call is counted and dropped, and calls from the responder
+//     (RFC 8167) are when nothing serves them. More than maxBad messages of no
+//     use in a row end the link.
 //   - What a peer can make a link hold is fixed when it connects, but for the
 //     chunk lists of one header in each slot, of which chunk.go has the bounds.
+//
+// When configured, a reply by read chunks is fetched by its caller, who then
+// sends RDMA_DONE and only then gives the call's credit back (pull.go); a call's
+// payload is aligned by padding (msgp.go); the first call of a link settles sizes
+// (ccp.go); and calls from the responder are served (back.go), inline only in version 1.
 //
 // # The responder
 //
@@ -66,6 +71,12 @@
 //     client that takes nothing for ServerConfig.StallTimeout, the connection.
 //   - Send with Invalidate is used when the client's private data allows it and
 //     its call named exactly one key.
+//   - A reply by read chunks, which must be configured, keeps its call's memory
+//     and keys until RDMA_DONE has come and the keys are invalid; a client has a
+//     bounded number of them, and bounded time (server_expose.go).
+//   - Backward calls (server_back.go) run on their callers' goroutines, which
+//     runConn waits for before it gives the buffers back. A slot is used again
+//     when its Send has completed and its reply has come.
 //
 // # Version 2
 //
@@ -89,11 +100,13 @@
 // Of a Server: one runWatch for each Serve, and for each client one runConn,
 // which reaps, and its runWorkers, which post replies and reap what of them is
 // done by then. Serve joins runWatch and runConn, runConn its workers.
-// Server.mu, serverConn.mu and serverPool.mu are leaves, except that receives
-// are posted with serverConn.mu held.
+// Server.mu, serverConn.mu, backchannel.mu and serverPool.mu are leaves, except
+// that receives are posted with serverConn.mu held.
 //
-// Of a requester: one runReaper and one runControl, which sends what version 2
-// has besides calls, for each link, started by Dial, joined by Link.Close. A slot's stall timer only ever ends the link.
+// Of a requester: for each link one runReaper, one runControl, which sends what
+// version 2 has besides calls, and, if configured, one runDone and a runBack for
+// each credit of backward calls, started by Dial, joined by Link.Close. A stall
+// timer only ever ends the link.
 //
 // Its locks: link.mu, credits.mu and longPool.mu are leaves, except that the reaper
 // updates grants with link.mu held: link.mu before credits.mu. dialer.mu is

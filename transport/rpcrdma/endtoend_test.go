@@ -255,7 +255,12 @@ func TestCancelUnderLoad(t *testing.T) {
 // TestSteadyStateAllocates bounds what one call allocates in both halves and
 // below. The requester's part of it is nothing.
 func TestSteadyStateAllocates(t *testing.T) {
-	r := dialPeer(t, startDepot(t, ServerConfig{}), nil)
+	t.Run("version 1", func(t *testing.T) { steadyState(t, nil) })
+	t.Run("version 2", func(t *testing.T) { steadyState(t, try2) })
+}
+
+func steadyState(t *testing.T, change func(*DialerConfig)) {
+	r := dialPeer(t, startDepot(t, ServerConfig{}), change)
 	v := mem.Vec{r.arena.Seg(0, 65536)}
 	for name, c := range map[string]*transport.Call{
 		"null":    {Prog: 200000, Vers: 1},

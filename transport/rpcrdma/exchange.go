@@ -79,16 +79,10 @@ func (l *link) result(ctx context.Context, s *slot, xid uint32, c *transport.Cal
 		err = l.pull(ctx, s)
 		l.sendDone(s)
 	}
-	switch bad := (*badReplyError)(nil); {
-	case err == nil:
-		return l.decode(s, xid, c)
-	case errors.As(err, &bad):
-		l.mu.Lock()
-		l.badMessage()
-		l.mu.Unlock()
-		return &transport.Error{Fate: transport.Answered, Err: err}
+	if err != nil {
+		return l.pullFailed(err)
 	}
-	return l.failure(transport.Unknown, err)
+	return l.decode(s, xid, c)
 }
 
 // renew makes the slot of an answered call ready for sending it again.

@@ -15,7 +15,7 @@ import (
 // key that the header names, and the Send. It may wait for a long buffer.
 // Nothing is posted yet; the keys to be are in s.binds.
 func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
-	s.binds, s.pulled, s.exposed = s.binds[:0], s.pulled[:0], false
+	s.binds, s.pulled, s.placed, s.exposed = s.binds[:0], s.pulled[:0], s.placed[:0], false
 	s.cw.Reset(s.call.Bytes(), c.Send)
 	oncrpc.AppendCall(&s.cw, xid, c, l.d.cfg.MachineName)
 	if err := l.measure(s, c); err != nil {

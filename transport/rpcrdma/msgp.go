@@ -69,8 +69,11 @@ func (l *link) encodePadded(s *slot, xid uint32, c *transport.Call) {
 // paddingRefused tells whether err is the server's refusal of a call for no
 // other reason than that it was padded, and takes care that none is any more.
 func (l *link) paddingRefused(s *slot, err error) bool {
+	if !s.plan.Padded || err == nil {
+		return false
+	}
 	var re *ReplyError
-	if !s.plan.Padded || !errors.As(err, &re) || re.Code != ErrChunk {
+	if !errors.As(err, &re) || re.Code != ErrChunk {
 		return false
 	}
 	if !l.d.noPadding.Swap(true) {

@@ -2,7 +2,9 @@ package rpcrdma
 
 import (
 	"context"
+	"errors"
 
+	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 )
@@ -71,6 +73,18 @@ func (l *link) pull(ctx context.Context, s *slot) error {
 	}
 	l.d.stats.readReplies.Add(1)
 	return nil
+}
+
+// pullFailed is the error of a call whose reply could not be fetched.
+func (l *link) pullFailed(err error) error {
+	var bad *badReplyError
+	if !errors.As(err, &bad) {
+		return l.failure(transport.Unknown, err)
+	}
+	l.mu.Lock()
+	l.badMessage()
+	l.mu.Unlock()
+	return &transport.Error{Fate: transport.Answered, Err: err}
 }
 
 // sendDone tells the responder that the chunks of its reply to s are not needed

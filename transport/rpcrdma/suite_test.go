@@ -145,8 +145,9 @@ func callerOver(version uint32, inline, nconnect int, noDDP bool, open devices) 
 			TryVersion2: version == rpcrdma.Version2,
 		})}, reconnect.Config{Server: "suite", Timeo: time.Hour, NConnect: nconnect})
 		t.Cleanup(func() {
-			if got := caller.Stats().Terms.Version; got != int(version) {
-				t.Errorf("calls went in version %d", got)
+			// A link that is cut before its first reply has the next fall back.
+			if s := caller.Stats(); s.Terms.Version != int(version) && s.Connects == uint64(nconnect) {
+				t.Errorf("calls went in version %d", s.Terms.Version)
 			}
 			_ = caller.Close() // the second time in a test that closes it itself
 			if err := srv.Close(); err != nil {

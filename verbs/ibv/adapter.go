@@ -81,7 +81,7 @@ func (a *adapter) runAsync() {
 	var e C.struct_rv_async
 	for {
 		var r C.int
-		err := a.events.wait(func() bool {
+		err := a.events.wait(func(uintptr) bool {
 			r = C.rv_async(a.ctx, &e)
 			return r != -C.int(syscall.EAGAIN)
 		})

@@ -75,7 +75,7 @@ func (m *cmID) next(ctx context.Context) (event, error) {
 	var e C.struct_rv_event
 	for {
 		var r C.int
-		err := m.events.waitContext(ctx, func() bool {
+		err := m.events.waitContext(ctx, func(uintptr) bool {
 			r = C.rv_event(m.ch, &e)
 			return r != -C.int(syscall.EAGAIN)
 		})
@@ -210,7 +210,13 @@ func resolveFrom(ctx context.Context, to netip.AddrPort, local netip.Addr) (*cmI
 	if err == nil && m.identity().ctx == nil {
 		err = syscall.ENODEV
 	}
-	if errors.Is(err, syscall.ENODEV) {
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL) && local.IsValid():
+		err = &UnavailableError{
+			Missing: fmt.Sprintf("no RDMA device of this machine has the address %s", local),
+			Remedy:  "is srcaddr= right? rdmafs devices lists devices and their networks",
+		}
+	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.EINVAL): // EINVAL: loopback on siw
 		err = noRouteError(to.Addr())
 	}
 	if err != nil {

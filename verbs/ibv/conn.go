@@ -19,14 +19,13 @@ import (
 
 // conn implements verbs.Conn.
 type conn struct {
-	dev   *device
-	dom   *domain
-	cm    *cmID
-	port  int
-	qp    *C.struct_ibv_qp
-	qpn   C.uint32_t
-	cqID  uint64
-	depth struct{ send, recv int }
+	dev  *device
+	dom  *domain
+	cm   *cmID
+	port int
+	qp   *C.struct_ibv_qp
+	qpn  C.uint32_t
+	cqID uint64
 
 	// Settled at set-up, before the connection is shared.
 	local, remote     netip.AddrPort
@@ -88,6 +87,7 @@ func (c *conn) makeQueues(o *verbs.ConnOptions) error {
 	err := errno(fd)
 	if err == nil {
 		c.cqID = c.cq.id()
+		c.cq.takeEvents = c.cq.readEvents
 		c.cq.events, err = newPoller(int(fd), "completions")
 		if err == nil {
 			err = errno(C.rv_create_qp(c.cm.id, c.dom.pd, c.cq.cq, C.int(o.SendQueue), C.int(o.RecvQueue),

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"syscall"
 	"unsafe"
 
 	"github.com/rdmafs/rdmafs/verbs"
@@ -106,6 +107,9 @@ func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions) error {
 		return err
 	}
 	e, err := c.cm.expect(ctx, C.RV_ESTABLISHED)
+	if err != nil && e.kind == C.RV_REJECTED && noListener(e.status) {
+		return syscall.ECONNREFUSED
+	}
 	if err != nil && e.kind == C.RV_REJECTED {
 		return &verbs.RejectError{Remote: c.remote, Private: e.private, Reason: rejectReason(e.status)}
 	}
@@ -118,18 +122,22 @@ func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions) error {
 	return nil
 }
 
-// rejectReason reads the status of a rejection: a reason of the InfiniBand CM
-// (IBTA 12.6.7.2), or a negated errno of iWARP.
+// A rejection's status is a reason of the InfiniBand CM (IBTA 12.6.7.2), or a
+// negated errno of iWARP.
+
+// noListener tells if it means that there is no service of that port: reason 8,
+// invalid service ID.
+func noListener(status int) bool { return status == 8 || status == -int(syscall.ECONNREFUSED) }
+
+// rejectReason puts it into words.
 func rejectReason(status int) string {
 	switch {
-	case status == 8, status == -111:
-		return "nothing listens there"
 	case status == 28:
 		return "the service turned it down"
 	case status == 10:
-		return "stale connection"
+		return "it still has an older connection of the same number"
 	case status < 0:
-		return fmt.Sprintf("error %d", -status)
+		return syscall.Errno(-status).Error()
 	}
 	return fmt.Sprintf("reason %d", status)
 }

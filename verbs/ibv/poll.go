@@ -29,14 +29,16 @@ const (
 
 // poll is the completion queue.
 type poll struct {
-	ch     *C.struct_ibv_comp_channel
-	cq     *C.struct_ibv_cq
-	events *poller
+	ch         *C.struct_ibv_comp_channel
+	cq         *C.struct_ibv_cq
+	events     *poller
+	takeEvents func(uintptr) bool
 
-	// waiting makes Wait exclusive. It guards armed and spin.
+	// waiting makes Wait exclusive. It guards armed, spin and took.
 	waiting sync.Mutex
 	armed   bool // an event will come, or has come and was not taken
 	spin    bool
+	took    C.int // what takeEvents got
 
 	// mu is held while the queue is polled, so that completions stay in order.
 	// It guards gone and wc.
@@ -218,21 +220,24 @@ func (c *conn) look() (found bool) {
 func (c *conn) sleep(ctx context.Context) error {
 	q := &c.cq
 	start := time.Now()
-	var n C.int
-	err := q.events.waitContext(ctx, func() bool {
-		n = C.rv_cq_events(q.ch)
-		return n != 0
-	})
+	err := q.events.waitContext(ctx, q.takeEvents)
 	switch {
 	case errors.Is(err, errWoken):
 		return nil
 	case err != nil:
 		return err
-	case n < 0:
-		c.fail(c.lost("receive", fmt.Errorf("completion events: %w", errno(n))))
+	case q.took < 0:
+		c.fail(c.lost("receive", fmt.Errorf("completion events: %w", errno(q.took))))
 		return nil
 	}
 	q.armed = false
 	q.spin = time.Since(start) <= spinTime
 	return nil
+}
+
+// readEvents takes the events that are there and tells if that is an end to
+// waiting. It is takeEvents, made a function value once.
+func (q *poll) readEvents(uintptr) bool {
+	q.took = C.rv_cq_events(q.ch)
+	return q.took != 0
 }

@@ -44,8 +44,8 @@ func newPoller(fd int, name string) (*poller, error) {
 
 // wait calls ready until it returns true, each time that the descriptor may
 // have something. It returns errWoken after wake, also one before.
-func (p *poller) wait(ready func() bool) error {
-	err := p.raw.Read(func(uintptr) bool { return ready() })
+func (p *poller) wait(ready func(fd uintptr) bool) error {
+	err := p.raw.Read(ready)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = p.file.SetReadDeadline(time.Time{})
 		return errWoken
@@ -59,7 +59,7 @@ var errWoken = errors.New("woken")
 func (p *poller) wake() { _ = p.file.SetReadDeadline(past) }
 
 // waitContext is wait that ends with ctx, too.
-func (p *poller) waitContext(ctx context.Context, ready func() bool) error {
+func (p *poller) waitContext(ctx context.Context, ready func(fd uintptr) bool) error {
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, p.wake)
 		defer stop()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -195,10 +196,15 @@ func privateData(t *Terms) Step {
 	return Step{Name: "private data", Status: OK, Detail: what, Facts: t}
 }
 
-// versions asks what mount need not know: it speaks version 1, and the NULL
-// call shows whether the server does.
+// curiosity is how long to wait for what mount need not know.
+const curiosity = 5 * time.Second
+
+// versions asks what versions the server has. That it speaks ours is shown by
+// the NULL call.
 func versions(ctx context.Context, c Contact) Step {
 	const name = "RPC-over-RDMA"
+	ctx, cancel := context.WithTimeout(ctx, curiosity)
+	defer cancel()
 	low, high, err := c.Versions(ctx)
 	switch {
 	case err != nil:

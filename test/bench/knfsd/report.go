@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -17,7 +18,12 @@ const (
 
 // report prints the table and puts it into the page.
 func report(r *compare.Results, o options, kernel string) error {
-	table := fmt.Sprintf("%s, Linux %s, medians of %d rounds:\n\n%s", time.Now().UTC().Format(time.DateOnly), strings.TrimSpace(kernel), o.rounds, markdown(r))
+	load, err := hostLoad()
+	if err != nil {
+		return err
+	}
+	table := fmt.Sprintf("%s, Linux %s, medians of %d rounds, on a host of %d processors with a load of %s:\n\n%s",
+		time.Now().UTC().Format(time.DateOnly), strings.TrimSpace(kernel), o.rounds, runtime.NumCPU(), load, markdown(r))
 	fmt.Print(table)
 	b, err := os.ReadFile(o.page)
 	if err != nil {
@@ -28,6 +34,19 @@ func report(r *compare.Results, o options, kernel string) error {
 		return fmt.Errorf("%s: %w", o.page, err)
 	}
 	return os.WriteFile(o.page, []byte(page), 0o644)
+}
+
+// hostLoad is the average of the last 15 minutes. The guest keeps two processors
+// busy: much more than 2 says that others were in the way.
+func hostLoad() (string, error) {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "", err
+	}
+	if f := strings.Fields(string(b)); len(f) > 2 {
+		return f[2], nil
+	}
+	return "", fmt.Errorf("/proc/loadavg says %q", b)
 }
 
 // replace puts table between the marks of page.

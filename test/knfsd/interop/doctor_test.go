@@ -22,7 +22,7 @@ type inGuest struct {
 
 func (g inGuest) rdmafs(t *testing.T, wrapper []string, args ...string) (output string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	line := append(append(append([]string(nil), wrapper...), g.bin), args...)
 	for i := range line {

@@ -1,0 +1,179 @@
+//go:build guest && cgo
+
+package ibv
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// side is a device with an arena, and at most one connection.
+type side struct {
+	dev   verbs.Device
+	arena *mem.Arena
+	conn  verbs.Conn
+}
+
+func newSide(t *testing.T, c Config) *side {
+	t.Helper()
+	a, err := mem.NewArena(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &side{dev: open(t, c), arena: a}
+	mr, err := s.dev.Register(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.hangUp(t)
+		if err := errors.Join(mr.Close(), s.dev.Close(), a.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *side) hangUp(t *testing.T) {
+	if s.conn != nil {
+		if err := s.conn.Close(); err != nil {
+			t.Error(err)
+		}
+		s.conn = nil
+	}
+}
+
+func (s *side) options() verbs.ConnOptions {
+	return verbs.ConnOptions{SendQueue: 16, RecvQueue: 4, ReadsIn: 1, Prepare: func(q verbs.QP) error {
+		_, err := q.PostRecv([]verbs.RecvWR{{ID: 1, Buf: s.arena.Seg(0, 4096)}})
+		return err
+	}}
+}
+
+// meet connects both sides at an address of the server's and sends a word.
+func meet(t *testing.T, client, server *side, at netip.Addr) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	l, err := server.dev.Listen(netip.AddrPortFrom(at, 0), verbs.ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan error, 1)
+	go runAcceptOne(ctx, l, server, accepted)
+	client.conn, err = client.dev.Dial(ctx, l.Addr(), client.options())
+	if err := errors.Join(err, <-accepted); err != nil {
+		client.conn = nil
+		t.Fatal(err)
+	}
+	word := client.arena.Seg(8192, 5)
+	copy(word.Bytes(), "hello")
+	if _, err := client.conn.PostSend([]verbs.SendWR{{Op: verbs.OpSend, Local: mem.Vec{word}}}); err != nil {
+		t.Fatal(err)
+	}
+	var wc [1]verbs.Completion
+	if _, err := server.conn.Wait(ctx, wc[:]); err != nil || string(server.arena.Seg(0, wc[0].Len).Bytes()) != "hello" {
+		t.Fatalf("received %+v, %v", wc[0], err)
+	}
+}
+
+func runAcceptOne(ctx context.Context, l verbs.Listener, s *side, out chan<- error) {
+	r, err := l.Accept(ctx)
+	if err == nil {
+		s.conn, err = r.Accept(ctx, s.options())
+	}
+	out <- err
+}
+
+// shell runs a command that is to succeed.
+func shell(t *testing.T, command string) {
+	t.Helper()
+	if out, err := exec.Command("/bin/bash", "-c", command).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+}
+
+// kind is the driver of the guest's adapter, "rxe" or "siw".
+func kind(t *testing.T) string {
+	t.Helper()
+	d := open(t, Config{Peer: adapterAddr(t)})
+	defer d.Close()
+	return strings.TrimRight(d.Caps().Device, "0123456789")
+}
+
+func TestIPv6(t *testing.T) {
+	at := netip.MustParseAddr("fd00:77::1")
+	shell(t, "ip addr add "+at.String()+"/64 dev eth0 nodad")
+	t.Cleanup(func() { shell(t, "ip addr del "+at.String()+"/64 dev eth0") })
+	c := Config{Peer: netip.AddrPortFrom(at, 0)}
+	client, server := newSide(t, c), newSide(t, c)
+	meet(t, client, server, at)
+	if got := client.conn.LocalAddr().Addr(); got != at {
+		t.Errorf("connected from %s", got)
+	}
+}
+
+// TestNamedAdapter: the name decides, or nothing does.
+func TestNamedAdapter(t *testing.T) {
+	at := adapterAddr(t)
+	name := kind(t) + "0"
+	c := Config{Peer: at, Adapter: name}
+	client, server := newSide(t, c), newSide(t, Config{Peer: at})
+	meet(t, client, server, at.Addr())
+	var missing *UnavailableError
+	if _, err := Open(t.Context(), Config{Peer: at, Adapter: "none0"}); !errors.As(err, &missing) {
+		t.Errorf("an adapter that is not there: %v", err)
+	}
+}
+
+// TestPortDownAndRouteMoved takes the port away under a connection, which ends
+// it on both sides, and the address to another adapter, which the next Dial uses.
+func TestPortDownAndRouteMoved(t *testing.T) {
+	at := netip.MustParseAddr("10.77.0.1")
+	first := kind(t) + "7"
+	shell(t, "ip link add dum7 type dummy && ip link set dum7 address 02:00:00:00:00:77 up && ip addr add 10.77.0.1/24 dev dum7 && "+
+		"rdma link add "+first+" type "+kind(t)+" netdev dum7")
+	c := Config{Peer: netip.AddrPortFrom(at, 0)}
+	client, server := newSide(t, c), newSide(t, c)
+	if got := client.dev.Caps().Device; got != first {
+		t.Fatalf("the route leads to %s, want %s", got, first)
+	}
+	meet(t, client, server, at)
+
+	shell(t, "ip link set dum7 down")
+	for name, s := range map[string]*side{"client": client, "server": server} {
+		var wc [4]verbs.Completion
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		_, err := s.conn.Wait(ctx, wc[:])
+		cancel()
+		var ce *verbs.ConnError
+		if !errors.As(err, &ce) {
+			t.Errorf("%s: with its port down the connection ended with %v", name, err)
+		}
+		t.Logf("%s: %v", name, err)
+		s.hangUp(t)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if conn, err := client.dev.Dial(ctx, netip.AddrPortFrom(at, 1), client.options()); err == nil {
+		conn.Close()
+		t.Error("dialed through a port that is down")
+	}
+
+	shell(t, "ip addr del 10.77.0.1/24 dev dum7 && ip addr add 10.77.0.1/24 dev eth0")
+	// The kernel removes no adapter that a process has open: the other one stays.
+	t.Cleanup(func() { shell(t, "ip addr del 10.77.0.1/24 dev eth0") })
+	meet(t, client, server, at)
+	if got := client.dev.Caps().Device; got == first {
+		t.Errorf("the route moved, and %s is still used", got)
+	}
+}
