@@ -3,6 +3,7 @@ package roce
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -39,10 +40,11 @@ func between(a, b netns.Host, at netip.Addr) verbstest.NewPair {
 }
 
 func TestTwoHosts(t *testing.T) {
+	p := verbstest.Pace{Limit: time.Minute, Rounds: 16}
 	for _, mtu := range []int{1500, 4200} {
 		a, b := netns.Hosts(t, mtu)
-		t.Run("IPv4", func(t *testing.T) { verbstest.Run(t, between(a, b, b.IPv4)) })
-		t.Run("IPv6", func(t *testing.T) { verbstest.Run(t, between(a, b, b.IPv6)) })
+		t.Run(fmt.Sprintf("IPv4, MTU %d", mtu), func(t *testing.T) { verbstest.RunAt(t, between(a, b, b.IPv4), p) })
+		t.Run(fmt.Sprintf("IPv6, MTU %d", mtu), func(t *testing.T) { verbstest.RunAt(t, between(a, b, b.IPv6), p) })
 	}
 }
 
