@@ -41,7 +41,7 @@ test-race:
 # The real Linux server and client, in qemu, one guest at a time.
 test-knfsd: setup build
 	@$(GUEST)/setup
-	RDMAFS_KNFSD_REQUIRED=1 $(GO) test -tags knfsd -run '$(KNFSD_TESTS)' -p 1 -count=1 -json -timeout 40m \
+	RDMAFS_KNFSD_REQUIRED=1 $(GO) test -tags knfsd -run '$(KNFSD_TESTS)' -p 1 -count=1 -json -timeout 60m \
 		./test/knfsd/... ./nfsclient/nfstest | $(REPORT)
 
 bench: setup build

@@ -33,7 +33,6 @@ func TestMountLinuxServerRoCE(t *testing.T) {
 			{"rxe-noddp", "rdma", "noddp", rows{inline: true, zero: true, reply: true}},
 		},
 		4200: {
-			{"rxe-4096", "rdma", "", all},
 			{"rxe-4096-nconnect", "rdma", "nconnect=4", all},
 		},
 	} {
