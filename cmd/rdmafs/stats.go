@@ -30,11 +30,12 @@ type inForce struct {
 	Source     string
 	MountPoint string
 	PID        int
-	Transport  string // "rdma/iwarp" or "tcp"
-	Server     string // address and port
-	Device     string `json:",omitempty"` // RDMA device
-	Keys       string `json:",omitempty"` // what the server is given: "window" or "region"
-	Version    string // of NFS
+	Transport  string           // "rdma/iwarp" or "tcp"
+	Server     string           // address and port
+	Device     string           `json:",omitempty"` // RDMA device
+	Keys       string           `json:",omitempty"` // what the server is given: "window" or "region"
+	RDMA       *transport.Terms `json:",omitempty"` // agreed on with the server
+	Version    string           // of NFS
 	RSize      int
 	WSize      int
 	NConnect   int
@@ -69,6 +70,9 @@ func (st *status) snapshot() report {
 			Note:       st.s.route.memory.note,
 		},
 		Calls: st.s.caller.Stats(),
+	}
+	if r.Calls.Terms.Version != 0 {
+		r.RDMA = &r.Calls.Terms
 	}
 	if st.s.route.device != nil {
 		caps := st.s.route.device.Caps()
@@ -153,7 +157,7 @@ func printReport(to io.Writer, r report) error {
 		fmt.Fprintf(w, "device\t%s, keys: %s\n", r.Device, r.Keys)
 	}
 	fmt.Fprintf(w, "sizes\trsize %d, wsize %d, nconnect %d\n", r.RSize, r.WSize, r.NConnect)
-	printTerms(w, c.Terms)
+	printTerms(w, &c.Terms)
 	fmt.Fprintf(w, "calls\t%d, %d replies, %d resent, %d timed out\n", c.Calls, c.Replies, c.Resends, c.Timeouts)
 	fmt.Fprintf(w, "connections\t%d made, %d attempts failed\n", c.Connects, c.ConnectFails)
 	fmt.Fprintf(w, "bytes\t%d sent, %d received\n", c.BytesSent, c.BytesReceived)

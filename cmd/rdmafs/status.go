@@ -45,6 +45,9 @@ func printStatus(to io.Writer, s inForce) error {
 		fmt.Fprintf(w, "device\t%s, keys: %s\n", s.Device, choose(s.Keys == "region",
 			"region (the server can reach all buffers while connected)", s.Keys+" (the server can reach the bytes of a call while it lasts)"))
 	}
+	if s.RDMA != nil {
+		printTerms(w, s.RDMA)
+	}
 	fmt.Fprintf(w, "sizes\trsize %d, wsize %d\n", s.RSize, s.WSize)
 	fmt.Fprintf(w, "waiting\t%s, timeo %gs, retrans %d\n", choose(s.Soft, "soft", "hard"), s.Timeo, s.Retrans)
 	fmt.Fprintf(w, "access\t%s\n", choose(s.ReadOnly, "read-only", "read-write"))

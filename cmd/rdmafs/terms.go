@@ -9,7 +9,7 @@ import (
 
 // printTerms prints, for a tabwriter, what both ends of an RDMA connection have
 // agreed on.
-func printTerms(w io.Writer, t transport.Terms) {
+func printTerms(w io.Writer, t *transport.Terms) {
 	if t.Version == 0 {
 		return // TCP
 	}

@@ -176,7 +176,8 @@ func TestStatsText(t *testing.T) {
 		}
 	}
 	r = Command(t, nil, "status", m.Dir)
-	for _, want := range []string{s.source(), m.Dir, "rdma/iwarp", "keys: window", "rsize", "hard", "read-write", "up to 128 MiB"} {
+	for _, want := range []string{s.source(), m.Dir, "rdma/iwarp", "keys: window",
+		"version 2, inline threshold 4096", "receive size 4096", "rsize", "hard", "read-write", "up to 128 MiB"} {
 		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
 			t.Errorf("status (exit code %d) does not say %q:\n%s%s", r.Code, want, r.Stdout, r.Stderr)
 		}
