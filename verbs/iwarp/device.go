@@ -1,17 +1,13 @@
 package iwarp
 
 import (
-	"crypto/rand"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/soft"
 )
 
 const (
@@ -45,17 +41,15 @@ func Open(c Config) verbs.Device {
 		c.SetupTimeout = defaultSetup
 	}
 	d := &device{config: c}
-	d.regions.Store(&map[uint64]*region{})
 	return d
 }
 
 type device struct {
-	config Config
-	// regions is replaced, never changed: each posted segment is looked up.
-	regions atomic.Pointer[map[uint64]*region]
+	config  Config
+	regions soft.Regions
 
-	mu     sync.Mutex // serializes changes of regions
-	open   int        // connections, pending set-ups and listeners
+	mu     sync.Mutex
+	open   int // connections, pending set-ups and listeners
 	closed bool
 }
 
@@ -72,15 +66,6 @@ func (d *device) Caps() verbs.Caps {
 	}
 }
 
-// region is a registered arena.
-type region struct {
-	dev  *device
-	id   uint64
-	size int
-	// base is the remote address of the arena's first byte.
-	base uint64
-}
-
 // Register implements verbs.Device.
 func (d *device) Register(a *mem.Arena) (verbs.MemoryRegion, error) {
 	d.mu.Lock()
@@ -88,53 +73,12 @@ func (d *device) Register(a *mem.Arena) (verbs.MemoryRegion, error) {
 	if d.closed {
 		return nil, verbs.ErrClosed
 	}
-	old := *d.regions.Load()
-	if old[a.ID()] != nil {
-		return nil, fmt.Errorf("iwarp: arena %d is registered already", a.ID())
+	r, err := d.regions.Add(a)
+	if err != nil {
+		return nil, fmt.Errorf("iwarp: %w", err)
 	}
-	var b [8]byte
-	rand.Read(b[:])
-	// Page-aligned, and so low that no offset wraps.
-	base := binary.BigEndian.Uint64(b[:]) >> 2 &^ 0xfff
-	r := &region{dev: d, id: a.ID(), size: a.Len(), base: base}
-	m := maps.Clone(old)
-	m[r.id] = r
-	d.regions.Store(&m)
 	return r, nil
 }
-
-// Close implements verbs.MemoryRegion.
-func (r *region) Close() error {
-	d := r.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	old := *d.regions.Load()
-	if old[r.id] != r {
-		return errors.New("iwarp: memory region closed twice")
-	}
-	m := maps.Clone(old)
-	delete(m, r.id)
-	d.regions.Store(&m)
-	return nil
-}
-
-// region finds where s lies; nil when it is not wholly in registered memory.
-// Empty segments need none and get an empty one.
-func (d *device) region(s mem.Seg) *region {
-	if s.Len == 0 {
-		return &noRegion
-	}
-	if s.Arena == nil {
-		return nil
-	}
-	r := (*d.regions.Load())[s.Arena.ID()]
-	if r == nil || s.Off < 0 || s.Len < 0 || s.Off > r.size || s.Len > r.size-s.Off {
-		return nil
-	}
-	return r
-}
-
-var noRegion region
 
 // hold counts what must be closed before the device.
 func (d *device) hold() error {
@@ -157,9 +101,9 @@ func (d *device) release() {
 func (d *device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.open > 0 || len(*d.regions.Load()) > 0 {
+	if d.open > 0 || d.regions.Len() > 0 {
 		return fmt.Errorf("iwarp: device closed with %d connections or listeners and %d regions left",
-			d.open, len(*d.regions.Load()))
+			d.open, d.regions.Len())
 	}
 	d.closed = true
 	return nil

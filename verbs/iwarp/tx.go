@@ -140,7 +140,7 @@ func (e *sendEntry) set(c *conn, wr *verbs.SendWR) error {
 		return bad("too many segments")
 	}
 	for _, s := range wr.Local {
-		if c.dev.region(s) == nil {
+		if _, ok := c.dev.regions.Address(s); !ok {
 			return bad("segment is not in registered memory")
 		}
 		if s.Len > maxMessage-e.total {
@@ -176,7 +176,7 @@ func (e *sendEntry) set(c *conn, wr *verbs.SendWR) error {
 		if e.window, e.bind, why = c.memory.prepareBind(wr, c); why != "" {
 			return bad(why)
 		}
-		e.base = c.dev.region(wr.Local[0]).base + uint64(wr.Local[0].Off)
+		e.base, _ = c.dev.regions.Address(wr.Local[0])
 	default:
 		return bad("no such operation")
 	}

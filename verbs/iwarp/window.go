@@ -83,11 +83,8 @@ func (w *window) Next(mem.Seg) uint32 {
 
 // Addr implements verbs.Window. It is 0 for memory that is not registered.
 func (w *window) Addr(s mem.Seg) uint64 {
-	r := w.c.dev.region(s)
-	if r == nil {
-		return 0
-	}
-	return r.base + uint64(s.Off)
+	addr, _ := w.c.dev.regions.Address(s)
+	return addr
 }
 
 // Free implements verbs.Window.

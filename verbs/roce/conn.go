@@ -86,7 +86,7 @@ func (d *device) newConn(local, remote netip.AddrPort, o *verbs.ConnOptions) (*c
 		settled: make(chan error, 1),
 		wake:    make(chan struct{}, 1),
 		head:    make([]byte, 0, packet.MaxHeader),
-		q:       rc.New(rc.Config{SendQueue: o.SendQueue, RecvQueue: o.RecvQueue, Address: d.address}),
+		q:       rc.New(rc.Config{SendQueue: o.SendQueue, RecvQueue: o.RecvQueue, Address: d.regions.Address}),
 	}
 	p.cmMu.Lock()
 	p.enter(c)

@@ -1,20 +1,16 @@
 package roce
 
 import (
-	"crypto/rand"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 	"github.com/rdmafs/rdmafs/verbs/roce/cm"
 	"github.com/rdmafs/rdmafs/verbs/roce/rc"
 	"github.com/rdmafs/rdmafs/verbs/roce/udp"
+	"github.com/rdmafs/rdmafs/verbs/soft"
 )
 
 // Config says how a device behaves. The zero Config is right on most hosts.
@@ -27,16 +23,14 @@ type Config struct {
 // Open makes a device. It holds no resource of the system until it is used.
 func Open(c Config) verbs.Device {
 	d := &device{config: c, ports: make(map[netip.Addr]*port)}
-	d.regions.Store(&map[uint64]*region{})
 	return d
 }
 
 type device struct {
-	config Config
-	// regions is replaced, never changed: each posted segment is looked up.
-	regions atomic.Pointer[map[uint64]*region]
+	config  Config
+	regions soft.Regions
 
-	mu     sync.Mutex // serializes changes of regions, too
+	mu     sync.Mutex
 	ports  map[netip.Addr]*port
 	open   int // connections and listeners
 	closed bool
@@ -58,15 +52,6 @@ func (d *device) Caps() verbs.Caps {
 // maxPrivate is what fits a request, which has the least room.
 const maxPrivate = cm.REQPrivate
 
-// region is a registered arena.
-type region struct {
-	dev  *device
-	id   uint64
-	size int
-	// base is the remote address of the arena's first byte.
-	base uint64
-}
-
 // Register implements verbs.Device.
 func (d *device) Register(a *mem.Arena) (verbs.MemoryRegion, error) {
 	d.mu.Lock()
@@ -74,50 +59,11 @@ func (d *device) Register(a *mem.Arena) (verbs.MemoryRegion, error) {
 	if d.closed {
 		return nil, verbs.ErrClosed
 	}
-	old := *d.regions.Load()
-	if old[a.ID()] != nil {
-		return nil, fmt.Errorf("roce: arena %d is registered already", a.ID())
+	r, err := d.regions.Add(a)
+	if err != nil {
+		return nil, fmt.Errorf("roce: %w", err)
 	}
-	var b [8]byte
-	rand.Read(b[:])
-	// Page-aligned, and so low that no offset wraps.
-	base := binary.BigEndian.Uint64(b[:]) >> 2 &^ 0xfff
-	r := &region{dev: d, id: a.ID(), size: a.Len(), base: base}
-	m := maps.Clone(old)
-	m[r.id] = r
-	d.regions.Store(&m)
 	return r, nil
-}
-
-// Close implements verbs.MemoryRegion.
-func (r *region) Close() error {
-	d := r.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	old := *d.regions.Load()
-	if old[r.id] != r {
-		return errors.New("roce: memory region closed twice")
-	}
-	m := maps.Clone(old)
-	delete(m, r.id)
-	d.regions.Store(&m)
-	return nil
-}
-
-// address is the remote address of the first byte of s; ok is false when s is
-// not wholly in registered memory. Empty segments need none.
-func (d *device) address(s mem.Seg) (va uint64, ok bool) {
-	if s.Len == 0 {
-		return 0, true
-	}
-	if s.Arena == nil {
-		return 0, false
-	}
-	r := (*d.regions.Load())[s.Arena.ID()]
-	if r == nil || s.Off < 0 || s.Len < 0 || s.Off > r.size || s.Len > r.size-s.Off {
-		return 0, false
-	}
-	return r.base + uint64(s.Off), true
 }
 
 // hold finds or opens the port for a local address, for something that must be
@@ -158,9 +104,9 @@ func (d *device) release() {
 func (d *device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.open > 0 || len(*d.regions.Load()) > 0 {
+	if d.open > 0 || d.regions.Len() > 0 {
 		return fmt.Errorf("roce: device closed with %d connections or listeners and %d regions left",
-			d.open, len(*d.regions.Load()))
+			d.open, d.regions.Len())
 	}
 	d.closed = true
 	for _, p := range d.ports {
