@@ -40,8 +40,7 @@ func Open(c Config) verbs.Device {
 	if c.SetupTimeout <= 0 {
 		c.SetupTimeout = defaultSetup
 	}
-	d := &device{config: c}
-	return d
+	return &device{config: c}
 }
 
 type device struct {
