@@ -22,8 +22,7 @@ type Config struct {
 
 // Open makes a device. It holds no resource of the system until it is used.
 func Open(c Config) verbs.Device {
-	d := &device{config: c, ports: make(map[netip.Addr]*port)}
-	return d
+	return &device{config: c, ports: make(map[netip.Addr]*port)}
 }
 
 type device struct {
