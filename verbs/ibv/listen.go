@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/backlog"
 )
 
 const defaultBacklog = 64
@@ -91,19 +92,11 @@ func (l *listener) runRequests(ctx context.Context) {
 
 // Accept implements verbs.Listener.
 func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
-	select {
-	case <-l.stop:
-		return nil, verbs.ErrClosed
-	default:
+	r, err := backlog.Take(ctx, l.ready, l.stop)
+	if err != nil {
+		return nil, err
 	}
-	select {
-	case r := <-l.ready:
-		return r, nil
-	case <-l.stop:
-		return nil, verbs.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return r, nil
 }
 
 // Close implements verbs.Listener.
@@ -112,13 +105,7 @@ func (l *listener) Close() error {
 		close(l.stop)
 		l.end()
 		l.run.Wait()
-		for len(l.ready) > 0 {
-			select {
-			case r := <-l.ready:
-				_ = r.Reject(nil) // the peer may have left
-			default: // an Accept under way took it
-			}
-		}
+		backlog.Refuse(l.ready)
 		l.cm.close()
 		l.dev.release()
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/backlog"
 )
 
 const (
@@ -112,20 +113,12 @@ func (l *listener) runHandshake(ctx context.Context, s *net.TCPConn) {
 
 // Accept implements verbs.Listener.
 func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
-	select {
-	case <-l.stop:
-		return nil, verbs.ErrClosed
-	default:
+	r, err := backlog.Take(ctx, l.ready, l.stop)
+	if err != nil {
+		return nil, err
 	}
-	select {
-	case r := <-l.ready:
-		<-l.slots
-		return r, nil
-	case <-l.stop:
-		return nil, verbs.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	<-l.slots
+	return r, nil
 }
 
 // Close implements verbs.Listener.
@@ -135,22 +128,10 @@ func (l *listener) Close() error {
 		l.cancel()
 		l.sock.Close()
 		l.run.Wait()
-		l.refuse()
+		backlog.Refuse(l.ready)
 		l.dev.release()
 	})
 	return nil
-}
-
-// refuse rejects what was not accepted. An Accept under way may take one, too.
-func (l *listener) refuse() {
-	for {
-		select {
-		case r := <-l.ready:
-			r.Reject(nil) // the peer may have left
-		default:
-			return
-		}
-	}
 }
 
 // request implements verbs.Request.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/backlog"
 	"github.com/rdmafs/rdmafs/verbs/roce/cm"
 )
 
@@ -51,19 +52,11 @@ func (l *listener) Addr() netip.AddrPort { return l.addr }
 
 // Accept implements verbs.Listener.
 func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
-	select {
-	case <-l.stop:
-		return nil, verbs.ErrClosed
-	default:
+	r, err := backlog.Take(ctx, l.ready, l.stop)
+	if err != nil {
+		return nil, err
 	}
-	select {
-	case r := <-l.ready:
-		return r, nil
-	case <-l.stop:
-		return nil, verbs.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return r, nil
 }
 
 // Close implements verbs.Listener. An Accept under way may still take a
@@ -76,15 +69,7 @@ func (l *listener) Close() error {
 		p.cm.Unlisten(l.addr)
 		delete(p.listeners, l.addr)
 		p.cmMu.Unlock()
-		for {
-			select {
-			case r := <-l.ready:
-				r.Reject(nil) // the peer may have left
-				continue
-			default:
-			}
-			break
-		}
+		backlog.Refuse(l.ready)
 		l.dev.release()
 	})
 	return nil
