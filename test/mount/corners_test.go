@@ -24,14 +24,7 @@ func TestCorners(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := startServer(t, serverOptions{rdma: c.server})
-			m := s.mount(t, "rdma", c.words)
-			Exercise(t, m.Dir)
-			from := filepath.Join(SourceTree(t), "http")
-			CopyTree(t, from, filepath.Join(m.Dir, "tree"), nil)
-			m.Umount(t)
-			SameTree(t, filepath.Join(s.export, "tree"), from)
-			m = s.mount(t, "rdma", c.words)
-			SameTree(t, filepath.Join(m.Dir, "tree"), from)
+			m, from := s.copyTree(t, c.words)
 			CopyTree(t, filepath.Join(from, "internal"), filepath.Join(m.Dir, "again"), nil)
 			st := m.Stats(t)
 			if c.used(st) == 0 || st.BadReplies+st.BadXIDs+st.Resends != 0 {

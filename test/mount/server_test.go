@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
@@ -114,4 +115,19 @@ func (s *server) source() string { return s.tcp.Addr().String() + ":" + s.export
 func (s *server) mount(t *testing.T, proto, more string) *Mounted {
 	t.Helper()
 	return Mount(t, s.source(), Options{Words: s.words(proto, more)})
+}
+
+// copyTree exercises a mount, copies a tree in, and compares it on the server and
+// through a fresh mount, which it returns with the tree's place.
+func (s *server) copyTree(t *testing.T, words string) (m *Mounted, from string) {
+	t.Helper()
+	m = s.mount(t, "rdma", words)
+	Exercise(t, m.Dir)
+	from = filepath.Join(SourceTree(t), "http")
+	CopyTree(t, from, filepath.Join(m.Dir, "tree"), nil)
+	m.Umount(t)
+	SameTree(t, filepath.Join(s.export, "tree"), from)
+	m = s.mount(t, "rdma", words)
+	SameTree(t, filepath.Join(m.Dir, "tree"), from)
+	return m, from
 }

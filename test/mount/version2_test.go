@@ -1,7 +1,6 @@
 package mount
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
@@ -34,14 +33,7 @@ func TestVersion2(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := startServer(t, serverOptions{rdma: c.server})
-			m := s.mount(t, "rdma", c.words)
-			Exercise(t, m.Dir)
-			from := filepath.Join(SourceTree(t), "http")
-			CopyTree(t, from, filepath.Join(m.Dir, "tree"), nil)
-			m.Umount(t)
-			SameTree(t, filepath.Join(s.export, "tree"), from)
-			m = s.mount(t, "rdma", c.words)
-			SameTree(t, filepath.Join(m.Dir, "tree"), from)
+			m, _ := s.copyTree(t, c.words)
 			st := m.Stats(t)
 			if st.Terms != c.want || st.BadReplies+st.BadXIDs+st.Resends != 0 {
 				t.Errorf("terms %+v, want %+v; %+v", st.Terms, c.want, st)
