@@ -100,13 +100,13 @@ type Listener interface {
 	Accept(ctx context.Context) (Request, error)
 	// Addr is where the listener listens, with the port in force.
 	Addr() netip.AddrPort
-	// Close stops listening and refuses requests not yet accepted. A waiting
-	// Accept returns ErrClosed.
+	// Close stops listening and refuses requests that no Accept has returned. A
+	// waiting Accept returns ErrClosed.
 	Close() error
 }
 
 // Request is a peer that wants to connect. Exactly one of Accept and Reject
-// must be called.
+// must be called; an Accept that fails has refused it.
 type Request interface {
 	RemoteAddr() netip.AddrPort
 	// PrivateData is what the peer showed; it is the caller's to keep. Some

@@ -33,6 +33,12 @@ func (h Host) up(mtu int) error {
 	})
 }
 
+// Cut has the host's system cut what it would leave to the card to be cut, so that
+// frames on the cable are such as a real one has.
+func (h Host) Cut() error {
+	return h.Do(func() error { return IP(fmt.Sprintf("link set %s gso_max_segs 1", Link)) })
+}
+
 // Hosts joins two hosts by a cable.
 func Hosts(t testing.TB, mtu int) (a, b Host) {
 	t.Helper()
@@ -69,6 +75,12 @@ func RelayedHosts(t testing.TB, mtu int, w Weather) (a, b Host, r *Relay) {
 	for _, h := range []Host{a, b} {
 		if err == nil {
 			err = h.up(mtu)
+		}
+	}
+	// The weather is each packet's.
+	for _, h := range []Host{a, b} {
+		if err == nil {
+			err = h.Cut()
 		}
 	}
 	if err == nil {

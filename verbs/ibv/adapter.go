@@ -8,8 +8,10 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"syscall"
+	"unsafe"
 )
 
 // adapter is an opened RDMA device. The connection manager's library opens each
@@ -18,7 +20,11 @@ type adapter struct {
 	ctx    *C.struct_ibv_context
 	name   string
 	events *poller
-	read   sync.WaitGroup // runAsync
+	// hold is an identifier on the adapter: the connection manager's library
+	// closes an adapter that was taken out once it has none there, with
+	// whatever the domains still have.
+	hold *cmID
+	read sync.WaitGroup // runAsync
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -31,24 +37,29 @@ var adapters struct {
 	users map[*adapter]int
 }
 
-// useAdapter returns the adapter of a context; release gives it back.
-func useAdapter(ctx *C.struct_ibv_context, name string) (*adapter, error) {
-	all := &adapters
+// useAdapter returns the adapter that an identifier is on; release gives it back.
+func useAdapter(id identity) (*adapter, error) {
+	all, ctx, name := &adapters, id.ctx, id.name
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if a := all.byCtx[ctx]; a != nil {
 		all.users[a]++
 		return a, nil
 	}
-	fd := C.rv_async_fd(ctx)
-	if err := errno(fd); err != nil {
-		return nil, err
-	}
-	events, err := newPoller(int(fd), name+" events")
+	hold, err := holdAdapter(id)
 	if err != nil {
 		return nil, err
 	}
-	a := &adapter{ctx: ctx, name: name, events: events, conns: make(map[*conn]struct{})}
+	fd := C.rv_async_fd(ctx)
+	var events *poller
+	if err = errno(fd); err == nil {
+		events, err = newPoller(int(fd), name+" events")
+	}
+	if err != nil {
+		hold.close()
+		return nil, err
+	}
+	a := &adapter{ctx: ctx, name: name, events: events, hold: hold, conns: make(map[*conn]struct{})}
 	if all.byCtx == nil {
 		all.byCtx = make(map[*C.struct_ibv_context]*adapter)
 		all.users = make(map[*adapter]int)
@@ -57,6 +68,18 @@ func useAdapter(ctx *C.struct_ibv_context, name string) (*adapter, error) {
 	a.read.Add(1)
 	go a.runAsync()
 	return a, nil
+}
+
+// holdAdapter makes an identifier on the same adapter as id, by its address. If
+// that has just gone, the adapter does without until it is used anew.
+func holdAdapter(id identity) (*cmID, error) {
+	m, err := newCMID(false)
+	if err != nil {
+		return nil, err
+	}
+	s := makeSockaddr(netip.AddrPortFrom(id.local.Addr(), 0))
+	_ = C.rv_bind(m.id, unsafe.Pointer(&s))
+	return m, nil
 }
 
 // release ends runAsync with the last user.
@@ -72,6 +95,7 @@ func (a *adapter) release() {
 	a.events.wake()
 	a.read.Wait()
 	a.events.close()
+	a.hold.close()
 }
 
 // runAsync reads asynchronous events until release, and ends the connections

@@ -56,13 +56,14 @@ type conn struct {
 	once    sync.Once
 }
 
-// newConn makes the queue pair on a resolved identifier, or a request's. It
-// takes m, also when it fails.
-func (d *device) newConn(m *cmID, dom *domain, o *verbs.ConnOptions) (*conn, error) {
+// newConn makes the queue pair on a resolved identifier, or a request's; its
+// peer is remote from the start, as runAsync may name it. It takes m, also when
+// it fails.
+func (d *device) newConn(m *cmID, dom *domain, remote netip.AddrPort, o *verbs.ConnOptions) (*conn, error) {
 	id := m.identity()
 	c := &conn{
 		dev: d, dom: dom, cm: m, port: id.port,
-		local: id.local, remote: id.remote,
+		local: id.local, remote: remote,
 		readsIn: o.ReadsIn, readsOut: o.ReadsOut,
 		windows: make(map[*window]struct{}),
 		keys:    make(map[uint32]*window),
@@ -73,7 +74,7 @@ func (d *device) newConn(m *cmID, dom *domain, o *verbs.ConnOptions) (*conn, err
 	if err := c.makeQueues(o); err != nil {
 		d.unuse(dom)
 		m.close()
-		return nil, dom.memoryHint(err)
+		return nil, d.memoryHint(dom, err)
 	}
 	dom.adapter.add(c)
 	return c, nil
@@ -83,14 +84,15 @@ func (c *conn) makeQueues(o *verbs.ConnOptions) error {
 	if err := c.dev.hold(); err != nil {
 		return err
 	}
-	fd := C.rv_create_cq(c.dom.adapter.ctx, C.int(o.SendQueue+o.RecvQueue), &c.cq.ch, &c.cq.cq)
+	sends := len(c.sends.ring)
+	fd := C.rv_create_cq(c.dom.adapter.ctx, C.int(sends+o.RecvQueue), &c.cq.ch, &c.cq.cq)
 	err := errno(fd)
 	if err == nil {
 		c.cqID = c.cq.id()
 		c.cq.takeEvents = c.cq.readEvents
 		c.cq.events, err = newPoller(int(fd), "completions")
 		if err == nil {
-			err = errno(C.rv_create_qp(c.cm.id, c.dom.pd, c.cq.cq, C.int(o.SendQueue), C.int(o.RecvQueue),
+			err = errno(C.rv_create_qp(c.cm.id, c.dom.pd, c.cq.cq, C.int(sends), C.int(o.RecvQueue),
 				C.int(c.dom.caps.MaxSGE), &c.qp, &c.qpn))
 			if err != nil {
 				c.cq.events.close()
@@ -220,8 +222,10 @@ func (c *conn) Close() error {
 }
 
 // memoryHint says what the limit on locked memory may have to do with err.
-func (dom *domain) memoryHint(err error) error {
+func (d *device) memoryHint(dom *domain, err error) error {
 	if errors.Is(err, syscall.ENOMEM) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		return errors.Join(err, dom.pinError(syscall.ENOMEM, 0))
 	}
 	return err

@@ -111,8 +111,11 @@ func (d *device) use(id identity, makeCurrent bool) (*domain, error) {
 	for a, dom := range d.domains {
 		if a.ctx == id.ctx {
 			dom.conns++
-			if makeCurrent {
+			if old := d.current; makeCurrent && old != dom {
 				d.current = dom
+				if old.conns == 0 {
+					d.drop(old) // nobody will come back to it
+				}
 			}
 			return dom, nil
 		}

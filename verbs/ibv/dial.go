@@ -89,12 +89,7 @@ func (d *device) dial(ctx context.Context, to netip.AddrPort, o *verbs.ConnOptio
 		m.close()
 		return nil, err
 	}
-	c, err := d.newConn(m, dom, o)
-	if err != nil {
-		return nil, err
-	}
-	c.remote = to
-	return c, nil
+	return d.newConn(m, dom, to, o)
 }
 
 // initiate connects as the side that dialed. Linux' NFS server refuses a client

@@ -33,6 +33,9 @@
 //     one is done before the window is deallocated. With Caps.RegionKeys there
 //     are none: keys are those of the arenas' regions.
 //   - A message that meets no receive ends the connection.
+//   - Each connection and each request has an identifier with an event channel
+//     of its own, so that it outlives the listener; and each adapter in use one,
+//     so that librdmacm keeps it open.
 //
 // # What Linux' software adapters do (6.12)
 //

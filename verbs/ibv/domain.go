@@ -52,7 +52,7 @@ type memoryRegion struct {
 
 // openDomain makes a domain with all arenas registered; d.mu is held.
 func (d *device) openDomain(id identity) (*domain, error) {
-	a, err := useAdapter(id.ctx, id.name)
+	a, err := useAdapter(id)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (dom *domain) readCaps(port int, keys Keys) error {
 		Provider:       "ibv",
 		Device:         dom.adapter.name,
 		MaxSGE:         min(maxSGE, int(c.max_sge)),
-		MaxQueue:       min(maxQueue, int(c.max_wr), int(c.max_cqe)/2),
+		MaxQueue:       min(maxQueue, int(c.max_wr)-1, (int(c.max_cqe)-1)/2), // one is ours
 		MaxMessage:     maxMessage,
 		MaxPrivateData: maxPrivate,
 		MaxReadDepth:   min(maxReadDepth, int(c.max_read_in), int(c.max_read_out)),

@@ -135,6 +135,27 @@ func TestNamedAdapter(t *testing.T) {
 	}
 }
 
+// TestIdleAdapterIsLeft: an adapter that no Dial has chosen last, and that has no
+// connection, keeps nothing pinned.
+func TestIdleAdapterIsLeft(t *testing.T) {
+	a, b := adapterAddr(t).Addr(), netip.MustParseAddr("10.78.0.1")
+	shell(t, "ip link add dum8 type dummy && ip link set dum8 address 02:00:00:00:00:78 up && ip addr add 10.78.0.1/24 dev dum8 && "+
+		"rdma link add "+kind(t)+"8 type "+kind(t)+" netdev dum8")
+	c := Config{Peer: netip.AddrPortFrom(a, 0)}
+	client, server := newSide(t, c), newSide(t, c)
+	meet(t, client, server, a)
+	first := *client
+	defer first.hangUp(t)
+	defer (&side{conn: server.conn}).hangUp(t)
+	meet(t, client, server, b)
+	client.hangUp(t)
+	server.hangUp(t)
+	meet(t, client, server, a)
+	if n := len(client.dev.(*device).domains); n != 1 {
+		t.Errorf("%d adapters have the arenas registered, one is used", n)
+	}
+}
+
 // TestPortDownAndRouteMoved takes the port away under a connection, which ends
 // it on both sides, and the address to another adapter, which the next Dial uses.
 func TestPortDownAndRouteMoved(t *testing.T) {

@@ -80,13 +80,31 @@ func (l *listener) runRequests(ctx context.Context) {
 		if e.kind != C.RV_CONNECT_REQUEST {
 			continue
 		}
-		r := &request{dev: l.dev, id: e.id, private: e.private, readsIn: e.readsIn, readsOut: e.readsOut}
-		r.remote = (&cmID{id: e.id}).identity().remote
-		select {
-		case l.ready <- r:
-		default:
-			_ = r.Reject(nil) // the peer may have left
+		l.take(&e)
+	}
+}
+
+// take queues a request, or refuses it. Its identifier moves to an event channel
+// of its own: it may outlive the listener's.
+func (l *listener) take(e *event) {
+	m, err := newCMID(true)
+	if err == nil {
+		if err = errno(C.rv_migrate_id(e.id, m.ch)); err != nil {
+			m.close()
 		}
+	}
+	if err != nil {
+		_ = C.rv_reject(e.id, nil, 0) // the peer may have left
+		C.rv_destroy_id(e.id)
+		return
+	}
+	m.id = e.id
+	r := &request{dev: l.dev, cm: m, private: e.private, readsIn: e.readsIn, readsOut: e.readsOut}
+	r.remote = m.identity().remote
+	select {
+	case l.ready <- r:
+	default:
+		_ = r.Reject(nil) // the peer may have left
 	}
 }
 
@@ -112,10 +130,10 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// request implements verbs.Request. It owns the identifier.
+// request implements verbs.Request. It owns the identifier until it is used.
 type request struct {
 	dev               *device
-	id                *C.struct_rdma_cm_id
+	cm                *cmID
 	remote            netip.AddrPort
 	private           []byte
 	readsIn, readsOut int
@@ -131,11 +149,11 @@ func (r *request) Reject(private []byte) error {
 		return errors.New("ibv: request answered twice")
 	}
 	r.used = true
-	defer C.rv_destroy_id(r.id)
+	defer r.cm.close()
 	if len(private) > maxPrivate {
 		return fmt.Errorf("ibv: private data of %d bytes, at most %d", len(private), maxPrivate)
 	}
-	return errno(C.rv_reject(r.id, unsafe.Pointer(unsafe.SliceData(private)), C.int(len(private))))
+	return errno(C.rv_reject(r.cm.id, unsafe.Pointer(unsafe.SliceData(private)), C.int(len(private))))
 }
 
 // Accept implements verbs.Request.
@@ -163,29 +181,17 @@ func (r *request) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, 
 
 // prepare makes the queue pair on the adapter that the request came in by.
 func (r *request) prepare(ctx context.Context, o *verbs.ConnOptions) (*conn, error) {
-	dom, err := r.dev.use((&cmID{id: r.id}).identity(), false)
+	dom, err := r.dev.use(r.cm.identity(), false)
 	if err == nil {
 		if err = checkOptions(o, &dom.caps); err != nil {
 			r.dev.unuse(dom)
 		}
 	}
 	if err != nil {
-		return nil, err // it may still be accepted otherwise, or rejected
+		return nil, errors.Join(err, r.Reject(nil))
 	}
 	r.used = true
-	m, err := newCMID(true)
-	if err == nil {
-		if err = errno(C.rv_migrate_id(r.id, m.ch)); err != nil {
-			m.close()
-		}
-	}
-	if err != nil {
-		r.dev.unuse(dom)
-		C.rv_destroy_id(r.id)
-		return nil, connError(ctx, "accept", r.remote, err)
-	}
-	m.id = r.id
-	c, err := r.dev.newConn(m, dom, o)
+	c, err := r.dev.newConn(r.cm, dom, r.remote, o)
 	if err != nil {
 		return nil, connError(ctx, "accept", r.remote, err)
 	}

@@ -198,7 +198,8 @@ func (c *conn) Wait(ctx context.Context, wc []verbs.Completion) (int, error) {
 	}
 }
 
-// look polls, and makes sure that an event will come if it finds nothing.
+// look polls, and makes sure that an event will come if it finds nothing. It
+// also finds what others have reaped since take: of that no event will tell.
 func (c *conn) look() (found bool) {
 	q := &c.cq
 	spin := time.Duration(0)
@@ -212,7 +213,9 @@ func (c *conn) look() (found bool) {
 	}
 	q.armed = true
 	q.spin = false
-	return false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.done.head != c.done.tail
 }
 
 // sleep waits for an event, a wake or ctx's end. Sleep that was short makes the

@@ -4,6 +4,7 @@ package ibv
 
 import (
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/verbs"
@@ -101,6 +102,36 @@ func TestSendRingIgnoresStrangers(t *testing.T) {
 	ring.deliver(&done)
 	if ring.room() != 4 || done.tail != 0 {
 		t.Errorf("room %d, %d completions of nothing posted", ring.room(), done.tail)
+	}
+}
+
+// TestLocalCompletionWaits: what needs nothing of the adapter tells of no request
+// before it that is not known to be done.
+func TestLocalCompletionWaits(t *testing.T) {
+	events, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	c := &conn{dom: &domain{}}
+	c.cq.events = &poller{file: events}
+	c.sends.init(16)
+	c.done.ring = make([]verbs.Completion, 16)
+	quiet, local := verbs.SendWR{Op: verbs.OpSend}, verbs.SendWR{ID: 7, Op: verbs.OpLocalInvalidate, Signaled: true}
+	taken, n, err := c.encode([]verbs.SendWR{quiet, local}, false)
+	if taken != 2 || n != 2 || err != nil || c.done.tail != 0 {
+		t.Fatalf("behind a quiet Send: %d taken, %d for the adapter, %d done, %v", taken, n, c.done.tail, err)
+	}
+	c.sends.complete(1)
+	c.sends.deliver(&c.done)
+	taken, n, err = c.encode([]verbs.SendWR{local}, false)
+	if taken != 1 || n != 0 || err != nil || c.done.tail != 2 {
+		t.Fatalf("behind nothing: %d taken, %d for the adapter, %d done, %v", taken, n, c.done.tail, err)
+	}
+	for i := range 2 {
+		if got := c.done.ring[i]; got.ID != 7 || got.Op != verbs.OpLocalInvalidate {
+			t.Errorf("completion %d is %+v", i, got)
+		}
 	}
 }
 

@@ -39,6 +39,7 @@ type sendEntry struct {
 // sendRing holds the work requests from head to tail; conn.mu guards it. The
 // completion of one tells that those before are done, except Reads on adapters
 // that complete Sends around them: hence done for each, and delivery in order.
+// It has a place more than its user may fill: see Free.
 type sendRing struct {
 	ring            []sendEntry
 	head, due, tail uint64
@@ -52,13 +53,13 @@ type sendRing struct {
 }
 
 func (r *sendRing) init(depth int) {
-	r.ring = make([]sendEntry, depth)
+	r.ring = make([]sendEntry, depth+1)
 	r.stride = max(1, depth/4)
 }
 
 func (r *sendRing) at(i uint64) *sendEntry { return &r.ring[i%uint64(len(r.ring))] }
 
-func (r *sendRing) room() int { return len(r.ring) - int(r.tail-r.head) - r.unreaped }
+func (r *sendRing) room() int { return len(r.ring) - 1 - int(r.tail-r.head) - r.unreaped }
 
 // push appends an entry and returns its number.
 func (r *sendRing) push(e sendEntry) uint64 {
@@ -102,7 +103,8 @@ func (c *conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
 	return c.postSend(wr, false)
 }
 
-// postSend posts wr, with all of it signaled if tell is set. post.mu is held.
+// postSend posts wr; if tell is set, with all of it signaled, and to the spare
+// place if need be. post.mu is held.
 func (c *conn) postSend(wr []verbs.SendWR, tell bool) (posted int, err error) {
 	for posted < len(wr) && err == nil {
 		var n int
@@ -167,11 +169,14 @@ func (c *conn) encode(wr []verbs.SendWR, tell bool) (taken, n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &c.sends
-	sges := 0
+	sges, spare := 0, 0
+	if tell {
+		spare = 1
+	}
 	local := false
 	for taken < len(wr) && n < sendBatch {
 		w := &wr[taken]
-		if r.room() == 0 {
+		if r.room()+spare <= 0 {
 			err = verbs.ErrQueueFull
 			break
 		}
@@ -184,6 +189,12 @@ func (c *conn) encode(wr []verbs.SendWR, tell bool) (taken, n int, err error) {
 			break
 		}
 		taken++
+		if e.local && e.visible && r.quiet > 0 {
+			// Its completion would tell that what is quiet is done: a Write
+			// of nothing stands in for it, behind that.
+			e.local = false
+			*d = C.struct_rv_wr{op: C.RV_WRITE}
+		}
 		if e.local {
 			local = true
 			r.push(e)

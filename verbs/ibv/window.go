@@ -114,7 +114,9 @@ func (w *window) Free() {
 	}
 	for told := false; w.pending() && c.ended() == nil; runtime.Gosched() {
 		if !told {
-			// A Write of nothing, to tell that the queue has come so far.
+			// A Write of nothing, to tell that the queue has come so far. For it
+			// there is a place even if completions that only the caller would
+			// take fill the queue.
 			n, _ := c.postSend([]verbs.SendWR{{Op: verbs.OpWrite}}, true)
 			told = n == 1
 		}

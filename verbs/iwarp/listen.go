@@ -202,7 +202,7 @@ func (r *request) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, 
 		return nil, errors.New("iwarp: request answered twice")
 	}
 	if err := checkOptions(&o); err != nil {
-		return nil, err
+		return nil, errors.Join(err, r.Reject(nil))
 	}
 	r.used = true
 	c, err := r.dev.newConn(r.sock, &o)

@@ -126,6 +126,9 @@ func (c *conn) fail(op string, err error) {
 // flush sends what is to be sent now. mu is held.
 func (c *conn) flush(now time.Duration) {
 	c.owes = false
+	if c.q.Missed() {
+		c.batch.Lost()
+	}
 	for more := true; more; {
 		for !c.batch.Full() {
 			if more = c.q.Next(now, &c.packet); !more {

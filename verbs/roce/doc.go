@@ -15,6 +15,7 @@
 //     addresses count from a random base of each registered arena.
 //   - Payload is gathered from registered memory by the system call that sends
 //     it, and copied once when it comes in: from the socket's batch to its place.
+//   - After a loss, packets go without runs (see udp) for a while.
 //   - Memory of a connection is touched with conn.mu held only. A call that
 //     revokes a window, or ends the connection, waits for one batch at most,
 //     never for the peer.

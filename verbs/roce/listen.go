@@ -113,7 +113,7 @@ func (r *request) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, 
 		return nil, errAnswered
 	}
 	if err := checkOptions(&o); err != nil {
-		return nil, err
+		return nil, errors.Join(err, r.Reject(nil))
 	}
 	c, err := r.l.dev.newConn(r.local, r.remote, &o)
 	if err != nil {

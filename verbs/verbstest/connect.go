@@ -151,6 +151,46 @@ func testListenerClose(r *rig) {
 	}
 }
 
+// testListenerClosedFirst: a request that was taken is its taker's to answer,
+// whether the listener is still there or not.
+func testListenerClosedFirst(r *rig) {
+	for _, accept := range []bool{true, false} {
+		l := r.listen()
+		out := make(chan dialed, 1)
+		go runDial(r.ctx, r.client.dev, l.Addr(), r.client.options(), out)
+		req, err := l.Accept(r.ctx)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			r.t.Fatal(err)
+		}
+		if !accept {
+			if err := req.Reject(nil); err != nil {
+				r.t.Errorf("reject: %v", err)
+			}
+			var re *verbs.RejectError
+			if d := <-out; !errors.As(d.err, &re) {
+				r.t.Errorf("rejected dial returned %v (%T)", d.err, d.err)
+			}
+			continue
+		}
+		conn, err := req.Accept(r.ctx, r.server.options())
+		if err != nil {
+			r.t.Fatalf("accept: %v", err)
+		}
+		r.server.conn = conn
+		d := <-out
+		if d.err != nil {
+			r.t.Fatalf("dial: %v", d.err)
+		}
+		r.client.conn = d.conn
+		r.client.post(verbs.SendWR{Op: verbs.OpSend})
+		r.server.next(r.ctx)
+		r.disconnect()
+	}
+}
+
 func testPrepareError(r *rig) {
 	mine := errors.New("not prepared")
 	l := r.listen()
@@ -219,6 +259,23 @@ func testBadOptions(r *rig) {
 			c.Close()
 			r.t.Errorf("%s beyond Caps: dial succeeded", name)
 		}
+	}
+	// The peer of a side that cannot accept does not wait in vain.
+	out := make(chan dialed, 1)
+	go runDial(r.ctx, r.client.dev, l.Addr(), r.client.options(), out)
+	req, err := l.Accept(r.ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	o := r.server.options()
+	o.SendQueue = r.server.dev.Caps().MaxQueue + 1
+	if c, err := req.Accept(r.ctx, o); err == nil {
+		c.Close()
+		r.t.Error("accept with a send queue beyond Caps succeeded")
+	}
+	var re *verbs.RejectError
+	if d := <-out; !errors.As(d.err, &re) {
+		r.t.Errorf("dial to a side that cannot accept returned %v (%T)", d.err, d.err)
 	}
 }
 

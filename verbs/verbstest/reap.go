@@ -93,3 +93,94 @@ func runCollect(ctx context.Context, e *end, seen chan<- struct{}, all chan<- []
 		seen <- struct{}{}
 	}
 }
+
+// testReceivesBesideReap has messages arrive while another goroutine posts the
+// answer to the last with PostAndReap: what that reaps and leaves is for Wait,
+// which must not sleep over it. One message at a time is on the way, so that no
+// later one can wake it.
+func testReceivesBesideReap(r *rig) {
+	r.connect()
+	n := 32 * r.pace.Rounds
+	messages := make(chan verbs.Completion, recvs)
+	done := make(chan struct{})
+	go runAnswers(r.server, messages, done)
+	go runMessages(r.ctx, r.server, n, messages)
+	for i := range n {
+		r.client.post(verbs.SendWR{Op: verbs.OpSend, Local: vec(r.client.seg(0, 4))})
+		c, err := r.client.tryNext(r.ctx)
+		if err != nil {
+			r.t.Errorf("answer %d of %d: %v", i, n, err)
+			_ = r.server.conn.Close()
+			break
+		}
+		r.client.repost(c)
+	}
+	<-done
+	for range messages { // until runMessages has ended, too
+	}
+}
+
+// runMessages takes n messages and hands them on.
+func runMessages(ctx context.Context, e *end, n int, messages chan<- verbs.Completion) {
+	defer close(messages)
+	for range n {
+		c, err := e.tryNext(ctx)
+		if err != nil {
+			e.t.Errorf("server: %v", err)
+			return
+		}
+		messages <- c
+	}
+}
+
+// runAnswers answers each message and gives its receive back.
+func runAnswers(e *end, messages <-chan verbs.Completion, done chan<- struct{}) {
+	defer close(done)
+	var wc [4]verbs.Completion
+	for c := range messages {
+		if _, err := e.conn.PostRecv([]verbs.RecvWR{e.recvWR(int(c.ID))}); err != nil {
+			e.t.Errorf("server: post receive: %v", err)
+			return
+		}
+		wr := []verbs.SendWR{{Op: verbs.OpSend, Local: vec(e.seg(0, 4))}}
+		if posted, _, err := e.conn.PostAndReap(wr, wc[:]); posted != 1 {
+			e.t.Errorf("server: answer not posted: %v", err)
+			return
+		}
+	}
+}
+
+// testQuietRequests: a completion tells that the requests before it need their
+// memory no more, also those that asked for none, and also when its own request
+// is one that a provider may have nothing to do for.
+func testQuietRequests(r *rig) {
+	r.connect()
+	const n = 256 << 10
+	src, want, dst := r.client.seg(0, n), r.client.seg(n, n), r.server.seg(0, n)
+	_, key, addr := r.server.bind(r.ctx, dst, verbs.RemoteWrite)
+	w, err := r.client.conn.NewWindow()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := range 4 {
+		mine := r.client.rebind(r.ctx, w, r.client.seg(2*n, 64), verbs.RemoteRead)
+		pattern(src, i)
+		pattern(want, i)
+		messages := make(chan verbs.Completion, 1)
+		go runMessages(r.ctx, r.server, 1, messages)
+		r.client.post(
+			verbs.SendWR{Op: verbs.OpWrite, RKey: key, Addr: addr, Local: vec(src)},
+			verbs.SendWR{ID: 5, Op: verbs.OpLocalInvalidate, Signaled: true, RKey: mine})
+		if c := r.client.next(r.ctx); c.ID != 5 || c.Op != verbs.OpLocalInvalidate {
+			r.t.Fatalf("got %+v, want the completion of the invalidation", c)
+		}
+		fill(src, 0xee)
+		r.client.post(verbs.SendWR{Op: verbs.OpSend})
+		c, ok := <-messages
+		if !ok {
+			r.t.FailNow()
+		}
+		r.server.repost(c)
+		wantEqual(r.t, dst, want, "what was written")
+	}
+}

@@ -204,6 +204,47 @@ func testWindowKeys(r *rig) {
 	}
 }
 
+// testFreeBehindFullQueue: Free does not wait for completions to be taken, which
+// perhaps its caller alone would do.
+func testFreeBehindFullQueue(r *rig) {
+	o := r.client.options()
+	o.SendQueue = 16
+	r.connectWith(o, r.server.options())
+	w, err := r.client.conn.NewWindow()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s := r.client.seg(0, 64)
+	w.Next(s)
+	r.client.post(verbs.SendWR{Op: verbs.OpWrite, Signaled: true})
+	r.client.next(r.ctx) // the queue is empty
+	// The last requests ask for no completion, and one of them names w.
+	var wr []verbs.SendWR
+	for i := range uint64(14) {
+		wr = append(wr, verbs.SendWR{ID: i, Op: verbs.OpWrite, Signaled: true})
+	}
+	wr = append(wr, verbs.SendWR{Op: verbs.OpBind, Window: w, Local: vec(s), Access: verbs.RemoteRead},
+		verbs.SendWR{Op: verbs.OpWrite})
+	r.client.post(wr...)
+	done := make(chan struct{})
+	go runFree(w, done)
+	select {
+	case <-done:
+	case <-r.ctx.Done():
+		r.t.Fatal("Free waits")
+	}
+	for i := range uint64(14) {
+		if c := r.client.next(r.ctx); c.ID != i {
+			r.t.Fatalf("completion %d is %+v", i, c)
+		}
+	}
+}
+
+func runFree(w verbs.Window, done chan<- struct{}) {
+	defer close(done)
+	w.Free()
+}
+
 func testRemoteInvalidate(r *rig) {
 	if !r.client.dev.Caps().RemoteInvalidate {
 		r.t.Skip("no remote invalidation")

@@ -70,12 +70,23 @@ func (r *responder) reading() (n int) {
 	return n
 }
 
+// short tells that the peer has asked for so little that pacing would only
+// delay it: it asks for more when it has that.
+func (r *responder) short() bool {
+	n := 0
+	for i := range r.answers {
+		n += r.answers[i].read.count - r.answers[i].sent
+	}
+	return n <= windowMax
+}
+
 // replay answers a READ, or the rest of one, again. If it is being answered, the
 // answer starts over; otherwise it goes before the READs that follow it, as the
 // peer waits for it.
 func (q *QP) replay(rd read) {
 	r := &q.resp
 	r.pace.slow()
+	q.missed = true
 	at := len(r.answers)
 	for i := range r.answers {
 		a := &r.answers[i]
@@ -109,7 +120,7 @@ func (q *QP) nextAnswer(now time.Duration, p *Packet) bool {
 	}
 	a := &r.answers[0]
 	if a.read.count > 0 {
-		if !r.pace.take(now) {
+		if !r.short() && !r.pace.take(now) {
 			return false
 		}
 		q.readAnswer(p, a)

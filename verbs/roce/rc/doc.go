@@ -23,7 +23,8 @@
 // The responder keeps its acknowledgements and READ responses in one queue, in
 // the order of the requests, as an acknowledgement speaks for all before it.
 // Acknowledgements that nothing stands between are merged. READ responses have
-// no acknowledgement and are paced by time.
+// no acknowledgement; those of a peer that asks for more than this side ever would
+// are paced by time.
 //
 // # Recovery
 //

@@ -81,6 +81,8 @@ type QP struct {
 	done           ring[verbs.Completion]
 	busy, signaled int
 
+	// missed: the peer seems to have missed something since Missed was asked.
+	missed bool
 	// heard is when the peer last sent something good.
 	heard time.Duration
 	// turn alternates requests and answers.
@@ -207,6 +209,14 @@ func (q *QP) PostRecv(wr *verbs.RecvWR) error {
 	}
 	q.recvs.push(*wr)
 	return nil
+}
+
+// Missed tells if the peer seems to have missed something that was sent since
+// the last call.
+func (q *QP) Missed() bool {
+	m := q.missed
+	q.missed = false
+	return m
 }
 
 // Completed tells if Reap would return something.

@@ -15,7 +15,7 @@ const (
 	windowMin   = 16
 	// readPieces is how many READ requests fill the window, if the peer takes
 	// so many: the answer to each shows what the one before has lost.
-	readPieces = 8
+	readPieces = 4
 )
 
 // span is a READ request on the wire, by the numbers of its responses.
@@ -193,6 +193,7 @@ func (q *QP) response(now time.Duration, h *packet.Header, payload []byte) {
 		}
 	case h.AETH.Syndrome == synSequence:
 		if q.acknowledge(now, seq) {
+			q.missed = true
 			q.lost()
 		}
 	default:
@@ -297,6 +298,7 @@ func (q *QP) expire(now time.Duration) {
 	}
 	if t.armed && now >= t.expiry {
 		t.backOff()
+		q.missed = true
 		q.lost()
 	}
 }

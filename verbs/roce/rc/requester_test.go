@@ -336,3 +336,59 @@ func TestPace(t *testing.T) {
 		t.Errorf("burst of %d after many losses", n)
 	}
 }
+
+// TestShortReads: what a peer that asks for little waits for is not paced.
+func TestShortReads(t *testing.T) {
+	b := established(t)
+	key, va := b.bind(b.arena.Seg(32<<10, windowMax*mtu), verbs.RemoteRead)
+	rd := func(packets int) {
+		b.feed(packet.Header{Op: packet.ReadRequest, RETH: packet.RETH{VA: va, RKey: key, Len: uint32(packets * mtu)}}, 0, 0)
+	}
+	pace := &b.q.resp.pace
+	pace.left = 0
+	rd(windowMax / 2)
+	rd(windowMax / 2)
+	if n := len(b.out()); n != windowMax {
+		t.Errorf("%d packets of two short answers of %d", n, windowMax)
+	}
+	rd(windowMax)
+	rd(1)
+	if n := len(b.out()); n != 0 || b.q.Deadline() != paceInterval {
+		t.Errorf("%d packets of a long answer out of turn, the next at %v", n, b.q.Deadline())
+	}
+	pace.left = 1
+	if n := len(b.out()); n != windowMax+1 {
+		t.Errorf("%d packets of a long answer in its turn", n)
+	}
+}
+
+// TestMissed: a loss on the way to the peer is told once, one on the way back not.
+func TestMissed(t *testing.T) {
+	for name, x := range map[string]struct {
+		loss func(*bench)
+		want bool
+	}{
+		"none": {func(b *bench) { b.answers(0, packet.Acknowledge, synAckUnlimited, 3, 0) }, false},
+		"NAK":  {func(b *bench) { b.answers(0, packet.Acknowledge, synSequence, 3, 0) }, true},
+		"silence": {func(b *bench) {
+			b.q.Advance(b.q.Deadline())
+		}, true},
+		"READ again": {func(b *bench) {
+			rd := packet.Header{Op: packet.ReadRequest, RETH: packet.RETH{VA: b.va, RKey: b.key, Len: mtu}}
+			b.feed(rd, 0, 0)
+			b.feed(rd, -1, 0)
+		}, true},
+		"not ready": {func(b *bench) { b.answers(0, packet.Acknowledge, synRNR|20, 3, 0) }, false},
+	} {
+		b := established(t)
+		b.long(verbs.OpWrite, 8)
+		b.out()
+		x.loss(b)
+		if got := b.q.Missed(); got != x.want {
+			t.Errorf("%s: missed %v, want %v", name, got, x.want)
+		}
+		if b.q.Missed() {
+			t.Errorf("%s: told twice", name)
+		}
+	}
+}

@@ -14,11 +14,26 @@
 //   - Sending over IPv4, the identification is 0: Linux leaves it so in
 //     datagrams of a socket that is not connected and forbids fragments. Hence
 //     one socket that is never connected.
+//     In a run (see below) packets have 0, 1, 2 and so on.
 //   - Receiving over IPv4, the peer's identification is unknown. The CRC is
 //     linear, so it can be solved for: of the 32 bits 16 remain to find errors,
 //     as many as TCP's checksum has, and all of them for a peer whose
 //     identifications have proved regular (see ident).
 //   - IPv6 has no identification.
+//
+// # Runs
+//
+// Packets of one size in a row, to one host, go to the kernel as one datagram,
+// which is cut as late as can be: by the card, or just before it (UDP_SEGMENT).
+// Linux counts up the identification from packet to packet, and asks cards to.
+// One that does not would make each packet but the first of a run useless to
+// receivers other than this one. So after a loss packets go one by one for a
+// while, and longer if runs are no sooner back than the next is lost. Where the
+// kernel refuses a run, the batch goes on without. A run needs a UDP checksum;
+// cards make it, and the CRC leaves it out.
+//
+// In the same way the kernel hands out as one datagram what came as a run, or
+// what it could put together (UDP_GRO).
 //
 // # The source port
 //

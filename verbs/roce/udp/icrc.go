@@ -67,6 +67,13 @@ func (p *pseudo) fill(src, dst netip.AddrPort) {
 	p.udpLen = p.n - udpSize + 4
 }
 
+// identify fills in an IPv4 identification; IPv6 has none.
+func (p *pseudo) identify(id uint16) {
+	if p.ipLenAdd > 0 {
+		binary.BigEndian.PutUint16(p.b[lrhSize+idAt:], id)
+	}
+}
+
 // begin is the CRC of p and the base transport header of a packet whose UDP
 // payload, the CRC included, has n bytes.
 func (p *pseudo) begin(n int, bth []byte) uint32 {

@@ -15,7 +15,11 @@ import (
 const (
 	// MaxPacket is the longest packet, with the CRC: headers and 4096 bytes.
 	MaxPacket = 4096 + 64
-	inboxSize = 64
+
+	// inboxSize is how many datagrams one system call yields. Each may be a
+	// run of packets that the kernel put together, or left together.
+	inboxSize = 32
+	maxData   = 1 << 16
 )
 
 // Packet is one that was received.
@@ -33,8 +37,7 @@ type Inbox struct {
 	// Bad counts packets that were thrown away for their length or CRC.
 	Bad uint64
 
-	packets  [inboxSize]Packet
-	buffers  [inboxSize][MaxPacket + 1]byte // one more, to see what is too long
+	buffers  [inboxSize][maxData]byte
 	names    [inboxSize][unix.SizeofSockaddrInet6]byte
 	controls [inboxSize][controlSize]byte
 	vecs     [inboxSize]unix.Iovec
@@ -53,7 +56,7 @@ type Inbox struct {
 
 // NewInbox makes an inbox.
 func NewInbox() *Inbox {
-	in := new(Inbox)
+	in := &Inbox{Packets: make([]Packet, 0, inboxSize*BatchSize)}
 	for i := range in.msgs {
 		in.vecs[i].Base = &in.buffers[i][0]
 		in.vecs[i].SetLen(len(in.buffers[i]))
@@ -95,7 +98,7 @@ func (s *Socket) TryRecv(in *Inbox) error {
 }
 
 func (in *Inbox) reset() {
-	in.Packets = in.packets[:0]
+	in.Packets = in.Packets[:0]
 	in.got, in.err = 0, nil
 }
 
@@ -106,11 +109,27 @@ func (in *Inbox) check(s *Socket) error {
 	}
 	now := time.Now()
 	for i := range in.got {
-		p, ok := in.take(s, i, now)
-		if ok {
-			in.Packets = append(in.Packets, p)
-		} else {
+		b := in.buffers[i][:in.msgs[i].len]
+		src, dst, size, ok := in.ends(i)
+		if !ok || len(b) == 0 {
 			in.Bad++
+			continue
+		}
+		if src != in.src || dst != in.dst {
+			in.src, in.dst = src, dst
+			in.seen.fill(src, dst)
+		}
+		if size <= 0 {
+			size = len(b)
+		}
+		for len(b) > 0 {
+			n := min(size, len(b))
+			if data, ok := in.open(s, b[:n], now); ok {
+				in.Packets = append(in.Packets, Packet{From: src.Addr(), To: dst.Addr(), Data: data})
+			} else {
+				in.Bad++
+			}
+			b = b[n:]
 		}
 	}
 	return nil
@@ -140,54 +159,44 @@ func (in *Inbox) recv(fd uintptr) bool {
 	}
 }
 
-// take checks packet i.
-func (in *Inbox) take(s *Socket, i int, now time.Time) (Packet, bool) {
-	n := int(in.msgs[i].len)
+// open checks a packet between the ends last seen.
+func (in *Inbox) open(s *Socket, b []byte, now time.Time) (data []byte, ok bool) {
+	n := len(b)
 	if n < bthSize+CRCSize || n > MaxPacket || n%4 != 0 {
-		return Packet{}, false
+		return nil, false
 	}
-	src, dst, ok := in.ends(i)
-	if !ok {
-		return Packet{}, false
-	}
-	if src != in.src || dst != in.dst {
-		in.src, in.dst = src, dst
-		in.seen.fill(src, dst)
-	}
-	b := in.buffers[i][:n]
-	data := b[:n-CRCSize]
+	data = b[:n-CRCSize]
 	crc := crc32.Update(in.seen.begin(n, data), crc32.IEEETable, data[bthSize:])
 	diff := crc ^ binary.LittleEndian.Uint32(b[n-CRCSize:])
-	if src.Addr().Is4() {
+	if in.src.Addr().Is4() {
 		id, ok := solve(diff, n)
-		if !ok || !s.plausible(now, src.Addr(), id) {
-			return Packet{}, false
-		}
-	} else if diff != 0 {
-		return Packet{}, false
+		return data, ok && s.plausible(now, in.src.Addr(), id)
 	}
-	return Packet{From: src.Addr(), To: dst.Addr(), Data: data}, true
+	return data, diff == 0
 }
 
-// ends reads who sent packet i, and to which address.
-func (in *Inbox) ends(i int) (src, dst netip.AddrPort, ok bool) {
+// ends reads who sent datagram i, to which address, and the size of the packets
+// that it consists of, 0 if it is one.
+func (in *Inbox) ends(i int) (src, dst netip.AddrPort, size int, ok bool) {
 	name := &in.names[i]
 	port := binary.BigEndian.Uint16(name[2:])
-	c := in.controls[i][:]
-	h := (*unix.Cmsghdr)(unsafe.Pointer(&c[0]))
-	if int(in.msgs[i].hdr.Controllen) < unix.CmsgLen(0) {
-		return src, dst, false
+	c := in.controls[i][:in.msgs[i].hdr.Controllen]
+	for len(c) >= unix.CmsgLen(0) {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(&c[0]))
+		data := c[unix.CmsgLen(0):]
+		switch {
+		case h.Level == unix.SOL_UDP && h.Type == unix.UDP_GRO:
+			size = int(binary.NativeEndian.Uint32(data))
+		case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_PKTINFO:
+			src = netip.AddrPortFrom(netip.AddrFrom4([4]byte(name[4:])), port)
+			dst = netip.AddrPortFrom(netip.AddrFrom4([4]byte(data[8:])), Port) // ipi_addr
+			ok = true
+		case h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_PKTINFO:
+			src = netip.AddrPortFrom(netip.AddrFrom16([16]byte(name[8:])), port)
+			dst = netip.AddrPortFrom(netip.AddrFrom16([16]byte(data)), Port)
+			ok = true
+		}
+		c = c[min(unix.CmsgSpace(int(h.Len)-unix.CmsgLen(0)), len(c)):]
 	}
-	data := c[unix.CmsgLen(0):]
-	switch {
-	case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_PKTINFO:
-		src = netip.AddrPortFrom(netip.AddrFrom4([4]byte(name[4:])), port)
-		dst = netip.AddrPortFrom(netip.AddrFrom4([4]byte(data[8:])), Port) // ipi_addr
-	case h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_PKTINFO:
-		src = netip.AddrPortFrom(netip.AddrFrom16([16]byte(name[8:])), port)
-		dst = netip.AddrPortFrom(netip.AddrFrom16([16]byte(data)), Port)
-	default:
-		return src, dst, false
-	}
-	return src, dst, true
+	return src, dst, size, ok
 }

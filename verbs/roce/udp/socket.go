@@ -50,6 +50,8 @@ type Socket struct {
 	conn  *net.UDPConn
 	raw   syscall.RawConn
 	local netip.Addr
+	// runs: the kernel takes runs of packets.
+	runs bool
 	idents
 }
 
@@ -63,7 +65,11 @@ func Open(local netip.Addr) (*Socket, error) {
 	if local.Is6() {
 		network = "udp6"
 	}
-	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error { return tune(raw, local.Is6()) }}
+	s := &Socket{local: local}
+	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		s.runs, err = tune(raw, local.Is6())
+		return err
+	}}
 	c, err := lc.ListenPacket(context.Background(), network, netip.AddrPortFrom(local, Port).String())
 	if err != nil {
 		if errors.Is(err, unix.EADDRINUSE) {
@@ -72,7 +78,7 @@ func Open(local netip.Addr) (*Socket, error) {
 		}
 		return nil, err
 	}
-	s := &Socket{conn: c.(*net.UDPConn), local: local}
+	s.conn = c.(*net.UDPConn)
 	if s.raw, err = s.conn.SyscallConn(); err != nil {
 		s.conn.Close()
 		return nil, err
@@ -91,14 +97,12 @@ func usable(a netip.Addr) error {
 	return nil
 }
 
-// tune sets the options of a fresh socket.
-func tune(raw syscall.RawConn, v6 bool) error {
+// tune sets the options of a fresh socket, and tells if it takes runs of packets.
+func tune(raw syscall.RawConn, v6 bool) (runs bool, err error) {
 	type option struct{ level, name, value int }
 	options := []option{
 		{unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO}, // see doc.go
 		{unix.IPPROTO_IP, unix.IP_PKTINFO, 1},
-		// The CRC makes the checksum superfluous.
-		{unix.SOL_SOCKET, unix.SO_NO_CHECK, 1},
 	}
 	if v6 {
 		options = []option{
@@ -110,7 +114,7 @@ func tune(raw syscall.RawConn, v6 bool) error {
 		}
 	}
 	var opt error
-	err := raw.Control(func(fd uintptr) {
+	err = raw.Control(func(fd uintptr) {
 		for _, o := range options {
 			if opt = unix.SetsockoptInt(int(fd), o.level, o.name, o.value); opt != nil {
 				opt = fmt.Errorf("socket option %d/%d: %w", o.level, o.name, opt)
@@ -126,8 +130,12 @@ func tune(raw syscall.RawConn, v6 bool) error {
 				_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, o.name, o.value)
 			}
 		}
+		// Since Linux 5.0 and 4.18. An older kernel would take a run for one
+		// packet.
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_GRO, 1)
+		runs = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, 0) == nil
 	})
-	return errors.Join(err, opt)
+	return runs, errors.Join(err, opt)
 }
 
 // Local is the address that Open was given.

@@ -99,11 +99,7 @@ func openAt(t *testing.T, h netns.Host, addr string) (s *Socket) {
 
 // carry sends packets of many shapes from s to d.
 func carry(t *testing.T, s, d *Socket, p *Path) {
-	a, err := mem.NewArena(1 << 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
+	a := arena(t)
 	for i, b := 0, a.Bytes(); i < len(b); i++ {
 		b[i] = byte(i * 7)
 	}
@@ -135,6 +131,12 @@ func carry(t *testing.T, s, d *Socket, p *Path) {
 		}
 		if err := s.Send(&b); err != nil || b.Len() != 0 {
 			t.Fatalf("%d packets left, %v", b.Len(), err)
+		}
+	}
+	for _, size := range []int{1024, 1000, 4096} {
+		want = fill(&b, p, a, size, want)
+		if err := s.Send(&b); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for i, got := range receive(t, d, in, len(want)) {
