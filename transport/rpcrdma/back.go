@@ -171,7 +171,7 @@ func (k *backCall) send(ctx context.Context, a arrival, n int) {
 		return
 	}
 	k.local = append(k.local, k.msg.Slice(0, n))
-	wr := verbs.SendWR{Op: verbs.OpSend, Signaled: true, Local: k.local[len(k.local)-1:]}
+	wr := verbs.SendWR{Op: verbs.OpSend, Local: k.local[len(k.local)-1:]}
 	if rkey := k.hdr.invalidatable(); rkey != 0 {
 		wr.Op, wr.RKey = verbs.OpSendInvalidate, rkey
 	}
@@ -179,24 +179,37 @@ func (k *backCall) send(ctx context.Context, a arrival, n int) {
 	k.carryOut(ctx)
 }
 
-// carryOut posts k.wrs, the last of which is signaled, and waits for that. It
-// tells whether the link lives.
+// carryOut posts k.wrs and waits until they are done, groupWRs at a time: requests
+// of which none is signaled may fill the send queue, and nobody be told that
+// there is room again. It tells whether the link lives.
 func (k *backCall) carryOut(ctx context.Context) bool {
-	l := k.l
-	for i := range k.wrs {
-		k.wrs[i].ID = k.id
+	l, all := k.l, k.wrs
+	defer func() { k.wrs = all[:0] }()
+	for rest := all; len(rest) > 0; rest = rest[len(k.wrs):] {
+		k.wrs = rest[:min(len(rest), groupWRs)]
+		for i := range k.wrs {
+			k.wrs[i].ID = k.id
+		}
+		k.wrs[len(k.wrs)-1].Signaled = true
+		if _, err := l.post(ctx, &k.sender, nil); err != nil {
+			l.fail(err)
+			return false
+		}
+		if !k.done(ctx) {
+			return false
+		}
 	}
-	if _, err := l.post(ctx, &k.sender, nil); err != nil {
-		l.fail(err)
-		return false
-	}
-	k.wrs = k.wrs[:0]
-	l.arm(ctx, &k.sender)
+	return true
+}
+
+// done waits for the completion asked for last. It tells whether the link lives.
+func (k *backCall) done(ctx context.Context) bool {
+	k.l.arm(ctx, &k.sender)
 	defer k.stall.Stop()
 	select {
 	case <-k.sent:
 		return true
-	case <-l.done:
+	case <-k.l.done:
 		return false
 	}
 }

@@ -51,7 +51,7 @@ func (k *backCall) read(ctx context.Context, s Segment, off int) bool {
 		n := min(int(s.Length)-done, most)
 		k.local = append(k.local[:0], k.longCall.Slice(off+done, n))
 		k.wrs = append(k.wrs[:0], verbs.SendWR{
-			Op: verbs.OpRead, Signaled: true, Local: k.local, RKey: s.Handle, Addr: s.Offset + uint64(done),
+			Op: verbs.OpRead, Local: k.local, RKey: s.Handle, Addr: s.Offset + uint64(done),
 		})
 		if !k.carryOut(ctx) {
 			return false

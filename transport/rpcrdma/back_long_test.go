@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
@@ -252,6 +253,50 @@ func TestClientServesLongBackward(t *testing.T) {
 			if b := r.d.Stats().Terms.Backward; b != "general" {
 				t.Errorf("takes %s", b)
 			}
+		})
+	}
+}
+
+// TestRefusesBackwardUnderXIDOfCall has calls and properties that cannot be parsed
+// come under the XID of a call that waits for its reply, which is not concerned.
+func TestRefusesBackwardUnderXIDOfCall(t *testing.T) {
+	for name, bad := range map[string]struct {
+		h    Header
+		tail []uint32
+		code ErrCode
+	}{
+		"call":       {Header{Proc: Msg, Lists: Lists{Write: make([]Chunk, MaxWriteChunks+1)}}, nil, ErrWriteChunks},
+		"properties": {Header{Proc: UpdProp}, []uint32{1, 2, 3, 4}, ErrBadXDR},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := dialPeer(t, startPeer(t, nil, func(p *peer) error {
+				if _, err := p.control(ConnProp); err != nil {
+					return err
+				}
+				q, err := p.call()
+				if err != nil {
+					return err
+				}
+				h := bad.h
+				h.XID, h.Version, h.Credits = q.XID, Version2, 3
+				if err := p.send(append(encodeHeader(&h), xdrWords(bad.tail...)...)); err != nil {
+					return err
+				}
+				e, err := p.call()
+				if err != nil {
+					return err
+				}
+				if e.Proc != Error || e.Err != bad.code || e.XID != q.XID {
+					return fmt.Errorf("got %+v, want error %d", e.Header, bad.code)
+				}
+				if err := p.send(q.inline(5)); err != nil {
+					return err
+				}
+				return answerAll(5)(p)
+			}), func(cfg *DialerConfig) { cfg.TryVersion2, cfg.Callbacks = true, newTestProgram() })
+			wantAlive2(t, r)
+			wantAlive2(t, r)
+			wantAlive2(t, r)
 		})
 	}
 }

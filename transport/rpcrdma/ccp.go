@@ -105,7 +105,8 @@ func (c *serverConn) configure(ctx context.Context, q *transport.Request) transp
 		c.out.Store(int32(min(int(min(req.ReplySize, MaxInline)), c.s.cfg.InlineOut)))
 		allowed := min(int(min(req.Reads, uint32(cap(c.reads)))), cap(c.reads))
 		c.readable.Store(allowed > 0)
-		for range cap(c.reads) - allowed { // never to be given back
+		// Never to be given back. One is left for calls that are being read.
+		for range cap(c.reads) - max(allowed, 1) {
 			select {
 			case c.reads <- struct{}{}:
 			case <-ctx.Done():

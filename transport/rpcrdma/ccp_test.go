@@ -158,6 +158,27 @@ func TestRequesterConfigures(t *testing.T) {
 	}
 }
 
+// TestServerConfiguredMeanwhile says that no RDMA Read is served while a call's
+// chunks are being read: that call ends all the same.
+func TestServerConfiguredMeanwhile(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	for range 10 {
+		c := dialRaw(t, s.addr, peerSizes(4096))
+		body, pos := sumCall(1, 100)
+		list := make([]ReadSegment, 100)
+		for i := range list {
+			list[i] = ReadSegment{pos, c.bind(c.data.Slice(i, 1), verbs.RemoteRead)}
+		}
+		c.call(msgHeader(1, Lists{Read: list}), body)
+		c.call(msgHeader(2, Lists{}), ccpCall(2, 1, 1, 4096, 4096, 0))
+		first, _ := c.reply()
+		second, _ := c.reply()
+		if first.XID+second.XID != 3 {
+			t.Errorf("replies %+v and %+v", first, second)
+		}
+	}
+}
+
 // TestConfiguredBothHalves moves calls of all shapes on configured connections.
 func TestConfiguredBothHalves(t *testing.T) {
 	for _, readReplies := range []bool{false, true} {

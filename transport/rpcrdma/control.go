@@ -103,10 +103,16 @@ func (l *link) received2(h *Header) bool {
 	return true
 }
 
+// owedError2 tells whether e is of a message of version 2 that may be answered
+// with an error: of one of an unknown type nothing says that it is no reply.
+func owedError2(e *HeaderError) bool {
+	return e.Version == Version2 && e.Answer != 0 && e.Answer != ErrVers && e.Answer != ErrInvalProc
+}
+
 // refuse2 answers a request of the peer's whose header cannot be parsed. l.mu is
 // held.
 func (l *link) refuse2(e *HeaderError) {
-	if e.Version != Version2 || e.Answer == 0 || e.Answer == ErrVers || e.Answer == ErrInvalProc {
+	if !owedError2(e) {
 		return
 	}
 	l.breach(l.props.answer(Header{XID: e.XID, Version: Version2, Proc: Error, Err: e.Answer, V2: V2{Fault: e.Fault}}))

@@ -91,8 +91,8 @@
 //   - What a message about properties says is in force before the next message
 //     is looked at; what it makes due is kept in a queue that is bounded, and
 //     sent by runControl, or by the next of the server's workers.
-//   - Each refusal that a call yields to forbids something that it had, so that
-//     it is sent a bounded number of times.
+//   - Each refusal that a call yields to forbids something that it had; it is
+//     sent again maxResends times at most.
 //   - Memory opened for a long backward call is fenced before it is given back.
 //
 // # Goroutines and locks

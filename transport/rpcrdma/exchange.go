@@ -38,11 +38,15 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 	return l.exchange(ctx, s, xid, c)
 }
 
+// maxResends is how often a call is sent again on one link. Each time it has
+// what the refusal before asked for, so that more than a few are a fault.
+const maxResends = 8
+
 // exchange sends the call, and sends it again, otherwise, when the responder has
 // refused it in a way that can be helped.
 func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
 	s.demands = Demands{}
-	for fate := transport.NotSent; ; fate = transport.Unknown {
+	for fate, resends := transport.NotSent, 0; ; fate, resends = transport.Unknown, resends+1 {
 		if err := l.send(ctx, s, xid, c); err != nil {
 			l.quiesce(ctx, s, true)
 			l.releaseLong(s)
@@ -62,7 +66,7 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 			return l.failure(transport.Unknown, ended(ctx))
 		}
 		err := l.result(ctx, s, xid, c)
-		again := err != nil && (l.paddingRefused(s, err) || l.yields(s, err))
+		again := err != nil && resends < maxResends && (l.paddingRefused(s, err) || l.yields(s, err))
 		l.releaseLong(s)
 		if !again {
 			l.finish(s)
@@ -106,6 +110,7 @@ func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call)
 	last := &s.wrs[len(s.wrs)-1]
 	l.mu.Lock()
 	s.keys = append(s.keys[:0], s.binds...)
+	last.Signaled = l.tells(len(s.wrs), last.Signaled)
 	s.sending = last.Signaled
 	l.sending(s)
 	l.mu.Unlock()
@@ -120,6 +125,19 @@ func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call)
 	}
 	l.count(s)
 	return nil
+}
+
+// tells counts requests about to be posted and says whether the last of them is
+// to be signaled, as it is if the call needs that. Now and then one is, that those
+// who find the send queue full learn that it has emptied, though the responder
+// answer nothing yet. l.mu is held.
+func (l *link) tells(n int, needed bool) bool {
+	l.silent += n
+	if !needed && l.silent < l.sendQueue/4 {
+		return false
+	}
+	l.silent = 0
+	return true
 }
 
 // noteLoss ends the link if err says that the connection is dead: whoever gets

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
 )
@@ -43,6 +44,27 @@ func TestOneCallBeforeTheFirstGrant(t *testing.T) {
 		t.Error(err)
 	}
 	calls.Wait()
+}
+
+// TestErrorIsNoFirstGrant has the first answer be an error, whose credits say
+// nothing yet.
+func TestErrorIsNoFirstGrant(t *testing.T) {
+	for version, code := range map[uint32]ErrCode{Version1: ErrChunk, Version2: ErrSystem} {
+		addr := startPeer(t, peerSizes(1024), answersFirst(func(q *peerCall) []byte {
+			return encodeHeader(&Header{XID: q.XID, Version: q.Version, Credits: 32, Proc: Error, Err: code})
+		}))
+		r := dialPeer(t, addr, func(c *DialerConfig) { c.TryVersion2 = version == Version2 })
+		wantFate(t, r.do(within(t, patience), pingCall(nil)), transport.Answered, transport.ErrProtocol)
+		if n := r.credits.current(); n != 1 {
+			t.Errorf("version %d: %d credits after an error", version, n)
+		}
+		if err := r.do(within(t, patience), pingCall(nil)); err != nil {
+			t.Error(err)
+		}
+		if n := r.credits.current(); n != 16 {
+			t.Errorf("version %d: %d credits", version, n)
+		}
+	}
 }
 
 // TestRequestsUpAndDown asks for more and fewer credits from call to call, and

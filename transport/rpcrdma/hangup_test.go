@@ -3,11 +3,13 @@ package rpcrdma
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -206,4 +208,133 @@ func TestSendQueueFull(t *testing.T) {
 	untilTrue(t, &r.mu, func() bool { return r.room != nil })
 	close(full)
 	calls.Wait()
+}
+
+// lateConn completes RDMA Reads when the answer to the call that they were for
+// has been posted, and closes when it is let.
+type lateConn struct {
+	*scriptConn
+	reading, answered, release chan struct{}
+	read                       verbs.Completion
+}
+
+func (c *lateConn) PostSend(wrs []verbs.SendWR) (int, error) {
+	if wrs[0].Op == verbs.OpRead {
+		c.read = verbs.Completion{ID: wrs[0].ID, Op: verbs.OpRead}
+		close(c.reading)
+		return 1, nil
+	}
+	if wrs[0].ID == c.read.ID && c.read.Op != 0 {
+		c.mu.Lock()
+		c.done = append(c.done, c.read)
+		c.mu.Unlock()
+		defer close(c.answered)
+	}
+	return c.scriptConn.PostSend(wrs)
+}
+
+func (c *lateConn) Close() error {
+	<-c.release
+	return c.scriptConn.Close()
+}
+
+type lateDevice struct {
+	*scriptDevice
+	conn *lateConn
+}
+
+func (d lateDevice) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
+	_, err := d.scriptDevice.Dial(ctx, to, o)
+	return d.conn, err
+}
+
+// TestHangupUnderBackwardCall has a link end while the chunk of a backward call is
+// being read: completions that nobody waits for any more do not keep it.
+func TestHangupUnderBackwardCall(t *testing.T) {
+	conn := &lateConn{scriptConn: &scriptConn{}, reading: make(chan struct{}), answered: make(chan struct{}), release: make(chan struct{})}
+	d := NewDialer(DialerConfig{
+		Device: lateDevice{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, TryVersion2: true, Callbacks: newTestProgram(), StallLimit: time.Minute,
+	})
+	tl, err := d.Dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := tl.(*link)
+	h := Header{XID: 5, Version: Version2, Credits: 1, Proc: Msg, Lists: Lists{Read: []ReadSegment{rseg(44, 100)}}}
+	conn.deliver(append(encodeHeader(&h), rpcCall(5, procSum, 100, 0xbbbb)...), 0)
+	<-conn.reading
+	failed := make(chan struct{})
+	runFail := func() {
+		l.fail(errStalled)
+		close(failed)
+	}
+	go runFail()
+	<-conn.answered
+	eventually(t, "completions taken", func() bool {
+		conn.mu.Lock()
+		defer conn.mu.Unlock()
+		return len(conn.done) == 0
+	})
+	close(conn.release)
+	<-failed
+	closed := make(chan error, 1)
+	runClose := func() { closed <- l.Close() }
+	go runClose()
+	select {
+	case err := <-closed:
+		if err := errors.Join(err, d.Close()); err != nil {
+			t.Error(err)
+		}
+	case <-within(t, patience).Done():
+		t.Fatal("the link does not end")
+	}
+}
+
+// TestSendQueueFullOfSilence has the peer take what fills the send queue, and
+// answer none of it before it has the calls that found no room.
+func TestSendQueueFullOfSilence(t *testing.T) {
+	const calls = 200 // of two requests
+	full := make(chan struct{})
+	addr := startPeer(t, peerSizes(65536), func(p *peer) error {
+		q, err := p.call()
+		if err == nil {
+			err = p.send(append(q.header(Msg, 1000, Lists{}), rpcAccepted(q.XID, 5)...))
+		}
+		<-full
+		var all []*peerCall
+		for err == nil && len(all) < calls {
+			if q, err = p.call(); err == nil {
+				all = append(all, q)
+			}
+		}
+		for _, q := range all {
+			if err == nil {
+				back := withLength(q.Lists.Reply, 0, 0)
+				err = p.send(append(q.header(Msg, 1000, Lists{Reply: back}), rpcAccepted(q.XID, 5)...))
+			}
+		}
+		return err
+	})
+	r := dialPeer(t, addr, func(c *DialerConfig) {
+		c.Device = shortQueues{c.Device, 256}
+		c.Credits, c.InlineSend, c.InlineRecv, c.StallLimit = 512, 65536, 1024, patience
+		c.LongBytes = 64 << 20
+	})
+	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range calls {
+		all.Go(func() {
+			c := pingCall(nil)
+			c.Args = func(w *xdr.Writer) { w.Opaque(make([]byte, 60000)) }
+			c.ReplyMax = 4096
+			if err := r.Exchange(within(t, patience), uint32(i), c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	untilTrue(t, &r.mu, func() bool { return r.room != nil })
+	close(full)
+	all.Wait()
 }

@@ -25,7 +25,10 @@ func InfoOf(of transport.Link) (i LinkInfo, ok bool) {
 		return LinkInfo{}, false
 	}
 	i.Peer, i.Told = ParsePrivateData(l.conn.PrivateData())
-	i.SendInline, i.RecvInline = l.terms.SendInline, l.terms.RecvInline
+	l.mu.Lock()
+	t := l.termsNow()
+	l.mu.Unlock()
+	i.SendInline, i.RecvInline = t.SendInline, t.RecvInline
 	i.OfferInvalidate = l.d.cfg.Device.Caps().RemoteInvalidate
 	i.Asked, i.Granted = l.credits.requested, l.credits.current()
 	return i, true

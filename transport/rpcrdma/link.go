@@ -70,8 +70,13 @@ type link struct {
 	windows []verbs.Window
 	// room is closed at the next completion; nil when nobody waits for it.
 	room chan struct{}
+	// silent counts requests posted since one that was signaled; the send queue
+	// has sendQueue places.
+	silent, sendQueue int
 	// bad counts messages of no use since the last good one.
 	bad int
+	// granted: an answer that was no error has come.
+	granted bool
 }
 
 // maxBad is how many messages in a row may be of no use before the peer is
@@ -123,7 +128,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 			return nil, errors.Join(err, conn.Close(), l.freeArena())
 		}
 	}
-	l.conn = conn
+	l.conn, l.sendQueue = conn, opts.SendQueue
 	l.terms = terms(&d.cfg, conn.PrivateData())
 	if d.tries2() {
 		l.version = versionTry

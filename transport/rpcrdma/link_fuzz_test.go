@@ -113,8 +113,11 @@ func (c *scriptConn) PostSend(wrs []verbs.SendWR) (int, error) {
 	return len(wrs), nil
 }
 
-// reverseReply tells what a client sends that is not a call.
+// reverseReply tells what is sent that is not a call.
 func reverseReply(h *Header, body []byte) bool {
+	if h.Version == Version2 {
+		return h.Proc != Msg && h.Proc != NoMsg || h.Direction == DirReply
+	}
 	return h.Proc == Error || h.Proc == Msg && len(body) >= 8 && beUint32(body[4:]) == 1
 }
 
@@ -176,8 +179,9 @@ func (s *script) word() uint32 {
 	return uint32(s.byte())<<24 | uint32(s.byte())<<16 | uint32(s.byte())<<8 | uint32(s.byte())
 }
 
-// FuzzLink plays a peer that answers calls well, badly, late, twice and not at
-// all, calls back, and lets calls be given up: whatever it does, calls end with
+// FuzzLink plays a peer of either version that answers calls well, badly, late,
+// twice and not at all, refuses them, tells and asks for properties, calls back,
+// and lets calls be given up: whatever it does, calls end with
 // one of the errors there are, and when they have, nothing of theirs can be
 // reached, and all buffers are back.
 func FuzzLink(f *testing.F) {
@@ -185,13 +189,20 @@ func FuzzLink(f *testing.F) {
 	f.Add([]byte{0, 1, 4, 0, 1, 0, 0, 1, 6, 0, 5, 0, 28, 7})
 	f.Add([]byte{0, 0, 2, 0, 4, 2, 0, 1, 2, 0, 0, 9, 3, 3, 1, 2, 3, 0, 2, 8, 1, 6})
 	f.Add([]byte{0, 1, 6, 0, 1, 0, 0, 6, 0, 2, 200, 0, 1, 4, 0, 6, 0, 1, 5, 1})
+	f.Add([]byte{2, 0, 0, 1, 0, 5, 8, 0, 16, 1, 2, 0, 2, 9, 1, 5, 1, 9, 1, 4, 1, 1, 1, 6, 0, 3, 9, 2, 8, 0, 40, 1, 2, 255})
+	f.Add([]byte{2, 0, 0, 10, 0, 0, 0, 1, 0, 6, 0, 0, 1, 1, 0, 6})
+	f.Add([]byte{2, 0, 0, 1, 0, 6, 8, 0, 64, 1, 2, 11, 0, 2, 3, 40, 11, 1, 1, 9, 8, 1, 8, 1, 8, 2, 80, 1})
 	f.Fuzz(func(t *testing.T, input []byte) {
 		s := &script{input[:min(len(input), 300)]}
 		conn := &scriptConn{}
 		dev := &scriptDevice{conn: conn}
+		mode, kinds := s.byte(), byte(8)
+		if mode&2 != 0 {
+			kinds = 12
+		}
 		d := NewDialer(DialerConfig{
 			Device: dev, Credits: 4, InlineSend: 1024, InlineRecv: 1024, MaxPayload: 64 << 10, LongBytes: 256 << 10,
-			ReadReplies: s.byte()&1 == 1, Callbacks: newTestProgram(), CallbackCredits: 2, StallLimit: time.Minute,
+			ReadReplies: mode&1 == 1, TryVersion2: mode&2 != 0, Callbacks: newTestProgram(), CallbackCredits: 2, StallLimit: time.Minute,
 		}).(*dialer)
 		a, err := mem.NewArena(64 << 10)
 		if err != nil {
@@ -205,7 +216,7 @@ func FuzzLink(f *testing.F) {
 			t.Fatal(err)
 		}
 		l := tl.(*link)
-		p := &linkScript{t: t, l: l, conn: conn, a: a}
+		p := &linkScript{t: t, l: l, conn: conn, a: a, kinds: kinds}
 		for len(s.b) > 0 {
 			p.step(s)
 		}
@@ -235,6 +246,7 @@ type linkScript struct {
 	l     *link
 	conn  *scriptConn
 	a     *mem.Arena
+	kinds byte // of steps
 	xid   uint32
 	stops []context.CancelFunc
 	calls sync.WaitGroup
@@ -242,7 +254,7 @@ type linkScript struct {
 }
 
 func (p *linkScript) step(s *script) {
-	switch s.byte() % 8 {
+	switch s.byte() % p.kinds {
 	case 0:
 		p.start(s.byte())
 	case 1, 2:
@@ -259,7 +271,7 @@ func (p *linkScript) step(s *script) {
 			p.stops[int(s.byte())%n]()
 		}
 	case 5:
-		h := Header{XID: s.word(), Version: 1, Credits: 1, Proc: Msg}
+		h := Header{XID: s.word(), Version: 1 + uint32(p.kinds/12), Credits: 1, Proc: Msg}
 		if s.byte()&1 == 1 {
 			h.Lists.Write = []Chunk{chunkOf(9)}
 		}
@@ -268,8 +280,67 @@ func (p *linkScript) step(s *script) {
 		p.answer(s, true)
 	case 7:
 		p.conn.deliver(xdrWords(s.word(), 1, uint32(s.byte()), uint32(s.byte())%6, uint32(s.byte())%4, 1, 1), 0)
+	case 8:
+		h := Header{XID: s.word() % 32, Version: Version2, Credits: 9, Proc: ConnProp + Proc(s.byte()%4), V2: s.props()}
+		p.conn.deliver(encodeHeader(&h), 0)
+	case 9, 10:
+		p.refuse(s)
+	case 11:
+		p.callBack2(s)
 	}
 	runtime.Gosched()
+}
+
+// props are what a message about properties holds.
+func (s *script) props() V2 {
+	v := V2{Props: propSet(prop(PropReceiveSize, uint32(s.byte())<<8), prop(PropBackward, uint32(s.byte())%4))}
+	if how := s.byte(); how&1 == 1 {
+		v.NoChange, v.Done = subset(int(how)%5), subset(int(how)%3)
+	} else {
+		v.Rejected = subset(int(how) % 3)
+	}
+	return v
+}
+
+// call is a call that is out, or was; nil when there is none.
+func (c *scriptConn) call(s *script) *Header {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.sent) == 0 {
+		return nil
+	}
+	q := c.sent[int(s.byte())%len(c.sent)]
+	return &q
+}
+
+// refuse answers a call, or something else, with an error.
+func (p *linkScript) refuse(s *script) {
+	h := Header{XID: 1<<31 ^ s.word()%4, Version: Version2, Credits: uint32(s.byte()), Proc: Error, Low: 1}
+	if q := p.conn.call(s); q != nil {
+		h.XID = q.XID
+	}
+	h.Err, h.High = ErrCode(s.byte())%12, uint32(s.byte())%3
+	h.Fault = Fault{Max: uint32(s.byte()) % 20, Index: uint32(s.byte()) % 3, Needed: uint32(s.byte()) << (s.byte() % 16)}
+	p.conn.deliver(encodeHeader(&h), 0)
+}
+
+// callBack2 is a backward call of version 2, with all that it may have.
+func (p *linkScript) callBack2(s *script) {
+	h := Header{XID: s.word() % 32, Version: Version2, Credits: 1, Proc: Msg, V2: V2{Direction: Direction(s.byte() % 3), InvHandle: 7}}
+	body := rpcCall(h.XID, uint32(s.byte())%4, uint32(s.byte())*16, 2)
+	if s.byte()&1 == 1 {
+		h.Lists.Reply = chunkOf(uint32(s.byte())*20, uint32(s.byte()))
+	}
+	switch s.byte() % 4 {
+	case 0:
+		h.Lists.Read = []ReadSegment{rseg(uint32(s.byte()), uint32(s.byte())*50)}
+	case 1:
+		h.Lists.Read = []ReadSegment{rseg(0, uint32(s.byte())*50)}
+		h.Proc, body = NoMsg, nil
+	case 2:
+		h.Proc, body = Optional, nil
+	}
+	p.conn.deliver(append(encodeHeader(&h), body...), 0)
 }
 
 // start makes a call, and waits until it is out, waits for a credit, or is over.
@@ -325,16 +396,12 @@ func (p *linkScript) under(xid uint32) bool {
 
 // answer replies to a call that is out, or was, as the script says.
 func (p *linkScript) answer(s *script, reads bool) {
-	p.conn.mu.Lock()
-	n := len(p.conn.sent)
-	if n == 0 {
-		p.conn.mu.Unlock()
+	q := p.conn.call(s)
+	if q == nil {
 		return
 	}
-	q := p.conn.sent[int(s.byte())%n]
-	p.conn.mu.Unlock()
 	how := s.byte()
-	h := Header{XID: q.XID, Version: 1, Credits: uint32(how) % 7, Proc: Msg}
+	h := Header{XID: q.XID, Version: q.Version, Credits: uint32(how) % 7, Proc: Msg, V2: V2{Direction: DirReply}}
 	for _, c := range q.Lists.Write {
 		back := append(Chunk{}, c...)
 		back.fill(int(how) * 16)

@@ -47,8 +47,11 @@ func (e *tooLongError) Error() string {
 }
 
 // lease lends n bytes; they may hold what was there before. It waits for room
-// until ctx or dead ends.
+// until ctx or dead ends. No bytes are the empty Seg, which does not come back.
 func (p *longPool) lease(ctx context.Context, dead <-chan struct{}, n int) (mem.Seg, error) {
+	if n == 0 {
+		return mem.Seg{}, nil
+	}
 	if n > p.arena.Len() {
 		return mem.Seg{}, &tooLongError{need: n, have: p.arena.Len()}
 	}

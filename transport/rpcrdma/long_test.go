@@ -49,6 +49,21 @@ func untilTrue(t *testing.T, mu *sync.Mutex, cond func() bool) {
 	t.Fatal("it never happened")
 }
 
+// A reply may have a read chunk of no bytes, for which nothing is lent.
+func TestLongPoolLendsNothing(t *testing.T) {
+	p := testLongPool(t, 8*longUnit)
+	none := mustLeaseLong(t, p, 0)
+	all := mustLeaseLong(t, p, 8*longUnit)
+	if s := mustLeaseLong(t, p, 0); s.Arena != nil || none.Arena != nil {
+		t.Error("something lent for nothing")
+		p.release(none)
+	}
+	p.release(all)
+	if len(p.free) != 1 || p.free[0] != (extent{0, 8 * longUnit}) || p.leased != 0 {
+		t.Errorf("free: %v, leased %d", p.free, p.leased)
+	}
+}
+
 func TestLongPoolFillsAndMerges(t *testing.T) {
 	p := testLongPool(t, 8*longUnit)
 	var segs []mem.Seg

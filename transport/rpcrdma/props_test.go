@@ -324,3 +324,58 @@ func TestPropertyFloodEndsLink(t *testing.T) {
 		t.Errorf("link ended with %v", err)
 	}
 }
+
+// TestPropsReplyLimit: replies of more than the default size are counted on when
+// both ends have told their properties, in either order.
+func TestPropsReplyLimit(t *testing.T) {
+	for _, peerFirst := range []bool{true, false} {
+		p := newProps(4, 16384, 16384, BackwardNone)
+		news := func() { tell(t, p, 1, ConnProp, introduction(16384, 1)) }
+		ours := func() {
+			p.begin(77)
+			h, _ := p.next()
+			p.sent(&h)
+		}
+		first, second := ours, news
+		if peerFirst {
+			first, second = news, ours
+		}
+		for i, want := range []int{DefaultInline2, DefaultInline2, 16384} {
+			if n := p.receiveLimit(); n != want {
+				t.Errorf("peer first %v: limit %d after %d introductions, want %d", peerFirst, n, i, want)
+			}
+			if i == 0 {
+				first()
+			} else {
+				second()
+			}
+		}
+	}
+}
+
+// TestOptionalReplyIsNotAnswered: errors answer calls only.
+func TestOptionalReplyIsNotAnswered(t *testing.T) {
+	answered := make(chan Header, 1)
+	r := dialPeer(t, startPeer(t, nil, func(p *peer) error {
+		if _, err := p.control(ConnProp); err != nil {
+			return err
+		}
+		for xid, d := range []Direction{DirReply, DirCall} {
+			if err := p.props(uint32(xid), Optional, V2{Direction: d, OptType: 99}); err != nil {
+				return err
+			}
+		}
+		q, err := p.control(Error)
+		if err != nil {
+			return err
+		}
+		answered <- q.Header
+		return answerAll(5)(p)
+	}), try2)
+	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if h := <-answered; h.XID != 1 || h.Err != ErrInvalOption {
+		t.Errorf("answered: %+v", h)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -23,6 +24,15 @@ func TestReadRepliesBothHalves(t *testing.T) {
 				c.InlineSend, c.InlineRecv, c.ReadReplies = inline, inline, true
 			})
 			testShapes(t, r)
+			both := listCall(20_000)
+			args := both.Args
+			both.Args = func(w *xdr.Writer) {
+				args(w)
+				longArgs(20_000)(w)
+			}
+			if err := r.do(within(t, patience), both); err != nil {
+				t.Error(err)
+			}
 			var callers sync.WaitGroup
 			for i := range 16 {
 				callers.Go(func() {
@@ -44,6 +54,27 @@ func TestReadRepliesBothHalves(t *testing.T) {
 				t.Errorf("requester %+v, responder %+v", got, st)
 			}
 		})
+	}
+}
+
+// TestReadRepliesWaitForMemory has more long replies under way than there is
+// memory for: they wait for each other.
+func TestReadRepliesWaitForMemory(t *testing.T) {
+	s := startServer(t, ServerConfig{ReadReplies: true, Credits: 8, MaxPayload: 64 << 10, Memory: 256 << 10, ConnMemory: 256 << 10})
+	r := dialPeer(t, s.addr, func(c *DialerConfig) { c.ReadReplies = true })
+	var callers sync.WaitGroup
+	for i := range 16 {
+		callers.Go(func() {
+			for n := range 10 {
+				if err := r.Exchange(within(t, patience), uint32(i<<16|n), listCall(20_000)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if st := s.Stats(); st.Drops != 0 || st.Memory.Waits == 0 {
+		t.Errorf("statistics %+v", st)
 	}
 }
 
@@ -221,10 +252,9 @@ func TestDoneTimeout(t *testing.T) {
 func TestDoneAmbiguous(t *testing.T) {
 	s := startServer(t, ServerConfig{ReadReplies: true})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	for range 2 {
-		c.call(msgHeader(1, Lists{}), rpcCall(1, procFill, 5000, 1))
-	}
+	c.call(msgHeader(1, Lists{}), rpcCall(1, procFill, 5000, 1))
 	c.reply()
+	c.call(msgHeader(1, Lists{}), rpcCall(1, procFill, 5000, 1))
 	c.wantLost()
 }
 
@@ -332,6 +362,30 @@ func TestRequesterPulls(t *testing.T) {
 			}
 			wantAlive(t, r)
 		})
+	}
+}
+
+// TestRequesterPullsNothing has a reply whose read chunk has no bytes.
+func TestRequesterPullsNothing(t *testing.T) {
+	addr := startPeer(t, peerSizes(1024), func(p *peer) error {
+		for {
+			q, err := p.call()
+			if err != nil {
+				return err
+			}
+			b := append(q.header(Msg, 16, Lists{Read: []ReadSegment{{Position: 28}}}), rpcAccepted(q.XID, 0)...)
+			if err := p.send(b); err != nil {
+				return err
+			}
+			if err := p.wantDone(q.XID); err != nil {
+				return err
+			}
+		}
+	})
+	r := dialPeer(t, addr, func(c *DialerConfig) { c.ReadReplies = true })
+	got := -1
+	if err := r.do(within(t, patience), readCall(mem.Vec{r.arena.Seg(0, 4000)}, &got)); err != nil || got != 0 {
+		t.Errorf("%d, %v", got, err)
 	}
 }
 

@@ -73,7 +73,10 @@ func (l *link) reap(c *verbs.Completion) {
 	default:
 		i := int(c.ID >> 1)
 		if i >= len(l.all) {
-			l.back[i-len(l.all)].sent <- struct{}{}
+			select {
+			case l.back[i-len(l.all)].sent <- struct{}{}:
+			default: // the link ends, and nobody waited for the one before
+			}
 			return
 		}
 		s := &l.all[i]
@@ -204,7 +207,8 @@ func (l *link) late(s *slot) {
 
 // refuse handles a message whose header cannot be parsed. Nothing of one
 // shorter than the shortest header with lists is believed (RFC 8166 section
-// 4.5); otherwise the call that it names, if any, fails. l.mu is held.
+// 4.5); otherwise the call that it names, if any, fails, unless it is said to be
+// a call itself. l.mu is held.
 func (l *link) refuse(b []byte, err error) {
 	l.badMessage()
 	var he *HeaderError
@@ -212,7 +216,7 @@ func (l *link) refuse(b []byte, err error) {
 		return
 	}
 	s := l.slots[he.XID]
-	if s == nil {
+	if s == nil || owedError2(he) && l.scratch.Direction == DirCall {
 		l.refuse2(he)
 		return
 	}

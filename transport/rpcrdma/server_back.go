@@ -187,7 +187,7 @@ func (b *backchannel) post(ctx context.Context, s *backSlot, msg mem.Seg) error 
 	err := b.c.post(ctx, len(b.c.calls)+s.index, s.wrs, s.wc[:])
 	s.wrs = s.wrs[:0]
 	if err != nil {
-		if ctx.Err() == nil {
+		if !errors.Is(err, ctx.Err()) {
 			// Windows may be bound; nothing reaches them when this is over.
 			b.c.fail(err)
 			<-b.ended

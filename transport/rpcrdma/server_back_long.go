@@ -19,8 +19,9 @@ import (
 // backLong is what of a slot is for such calls.
 type backLong struct {
 	lease, call, reply mem.Seg
-	offered            Chunk
-	keys               []key // guarded by backchannel.mu
+	// Guarded by backchannel.mu:
+	offered Chunk
+	keys    []key
 }
 
 // sendLong sends the call if it does not fit inline, or its reply might not. It
@@ -65,8 +66,10 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 		if err != nil {
 			return true, err
 		}
-		l.offered = Chunk{seg}
-		h.Lists.Reply = l.offered
+		h.Lists.Reply = Chunk{seg}
+		b.mu.Lock()
+		l.offered = h.Lists.Reply
+		b.mu.Unlock()
 	}
 	n := room
 	if inline {

@@ -58,11 +58,14 @@ type serverCall struct {
 	// opened and windows are of a reply by read chunks, sent at exposedAt.
 	opened    []ReadSegment
 	windows   []verbs.Window
-	exposedAt time.Time           // serverConn.mu guards it
-	wc        [4]verbs.Completion // reaped while posting
-	sg        mem.Vec             // backs the wrs' Local
-	keys      []uint32
-	recvWR    [1]verbs.RecvWR
+	exposedAt time.Time // serverConn.mu guards it, and the next two
+	// posting: not all of the reply has been posted; early: RDMA_DONE came all
+	// the same.
+	posting, early bool
+	wc             [4]verbs.Completion // reaped while posting
+	sg             mem.Vec             // backs the wrs' Local
+	keys           []uint32
+	recvWR         [1]verbs.RecvWR
 
 	// refs is two once a reply is being posted: the worker's, and the
 	// completion's; and one more for an RDMA_DONE to come. A call abandoned because the connection is ending keeps

@@ -103,18 +103,24 @@ func (k *serverCall) owed() error {
 		return chunkError("two calls under XID %#x", k.hdr.XID)
 	}
 	k.refs.Add(1)
-	k.exposedAt = time.Now()
+	k.exposedAt, k.posting, k.early = time.Now(), true, false
 	c.exposed[k.hdr.XID] = k
 	return nil
 }
 
 // done handles RDMA_DONE, which came in k: the chunks of the call that it names
-// are closed. Their completion ends that call.
+// are closed. Their completion ends that call. To close what is not open yet
+// would do nothing, and leave the client with keys to memory that others get:
+// of a call whose reply is still being posted, that is for its own worker.
 func (k *serverCall) done(ctx context.Context) {
 	c := k.c
 	c.mu.Lock()
 	e := c.exposed[k.hdr.XID]
 	delete(c.exposed, k.hdr.XID)
+	early := e != nil && e.posting
+	if early {
+		e.early = true
+	}
 	c.mu.Unlock()
 	if e == nil {
 		k.ignore(ctx)
@@ -122,14 +128,33 @@ func (k *serverCall) done(ctx context.Context) {
 	}
 	c.s.count.dones.Add(1)
 	err := k.repost()
-	if err == nil {
-		k.wrs = k.wrs[:0]
-		for _, s := range e.opened {
-			k.wrs = append(k.wrs, verbs.SendWR{Op: verbs.OpLocalInvalidate, RKey: s.Handle})
-		}
-		err = c.post(ctx, e.id, k.wrs, k.wc[:])
+	if err == nil && !early {
+		err = k.shut(ctx, e)
 	}
 	if err != nil {
+		k.abandon(ctx, err)
+	}
+}
+
+// shut posts the requests that close the chunks of e's reply.
+func (k *serverCall) shut(ctx context.Context, e *serverCall) error {
+	k.wrs = k.wrs[:0]
+	for _, s := range e.opened {
+		k.wrs = append(k.wrs, verbs.SendWR{Op: verbs.OpLocalInvalidate, RKey: s.Handle})
+	}
+	return k.c.post(ctx, e.id, k.wrs, k.wc[:])
+}
+
+// published is called when a reply with open chunks has been posted.
+func (k *serverCall) published(ctx context.Context) {
+	k.c.mu.Lock()
+	k.posting = false
+	early := k.early
+	k.c.mu.Unlock()
+	if !early || k.abandoned {
+		return
+	}
+	if err := k.shut(ctx, k); err != nil {
 		k.abandon(ctx, err)
 	}
 }

@@ -88,6 +88,9 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	}
 	k.c.s.count.replies.Add(1)
 	k.send(ctx, &reply, send)
+	if len(reply.Lists.Read) > 0 {
+		k.published(ctx)
+	}
 }
 
 // segsOf is the number of segments of a payload of the reply.
@@ -201,7 +204,7 @@ func (k *serverCall) settle(head []byte, room int, plan replyPlan) (mem.Seg, err
 		}
 		return s, nil
 	}
-	s, err := k.leasePayload(len(head))
+	s, err := k.req.Lease(len(head))
 	if err == nil {
 		copy(s.Bytes(), head)
 	}

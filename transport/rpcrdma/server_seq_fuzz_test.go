@@ -12,9 +12,10 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
-// FuzzServerSequence plays a client over many messages: calls of all kinds, with
-// chunks good and bad, RDMA_DONE, errors, replies to backward calls that are under
-// way or not, and plain garbage. Whatever it sends, the server ends the
+// FuzzServerSequence plays a client of either version over many messages: calls of
+// all kinds, with chunks good and bad, RDMA_DONE, errors, messages about
+// properties, replies to backward calls that are under way or not, and plain
+// garbage. Whatever it sends, the server ends the
 // connection or goes on; in the end all its memory is back, and what it sent
 // could be read.
 func FuzzServerSequence(f *testing.F) {
@@ -22,6 +23,8 @@ func FuzzServerSequence(f *testing.F) {
 	f.Add([]byte{1, 0, 2, 0, 0, 2, 1, 3, 0, 3, 1, 5, 5, 4, 0, 1, 4, 1, 1})
 	f.Add([]byte{3, 1, 6, 0, 2, 9, 1, 7, 5, 0, 0, 0, 1, 0, 0, 1, 2, 3, 0})
 	f.Add([]byte{2, 0, 2, 200, 3, 0, 2, 201, 3, 0, 2, 202, 3, 0, 2, 203, 3, 0, 2, 204, 3, 3, 0, 0, 1})
+	f.Add([]byte{6, 1, 0, 0, 0, 0, 1, 0, 2, 7, 16, 2, 1, 0, 0, 6, 1, 0, 4, 2, 9, 0, 4, 1, 9, 0, 4, 0})
+	f.Add([]byte{7, 1, 0, 0, 0, 0, 1, 0, 2, 7, 64, 2, 1, 0, 7, 16, 2, 1, 0, 6, 0, 0, 4, 1, 90})
 	f.Fuzz(func(t *testing.T, input []byte) {
 		s := &script{input[:min(len(input), 300)]}
 		mode := s.byte()
@@ -43,14 +46,22 @@ func FuzzServerSequence(f *testing.F) {
 		for conn.receives() == 0 {
 			runtime.Gosched()
 		}
-		p := &serverScript{conn: conn, ctx: ctx, back: &back, program: srv.handler.(seqProgram)}
+		p := &serverScript{conn: conn, ctx: ctx, back: &back, program: srv.handler.(seqProgram), version: Version1 + uint32(mode>>2&1)}
 		for len(s.b) > 0 && !p.over() {
 			p.step(s)
 			runtime.Gosched()
 		}
+		for _, stop := range p.stops {
+			stop()
+		}
+		back.Wait()
+		conn.mu.Lock()
+		if n := len(conn.bound); n > 0 && mode&1 == 0 {
+			t.Errorf("%d keys are valid after all backward calls", n)
+		}
+		conn.mu.Unlock()
 		cancel()
 		<-served
-		back.Wait()
 		if st := srv.Stats(); st.Memory.Used != 0 || st.Memory.Leases != 0 || st.Conns != 0 {
 			t.Errorf("left over: %+v", st)
 		}
@@ -129,6 +140,8 @@ type serverScript struct {
 	program seqProgram
 	back    *sync.WaitGroup
 	channel transport.Backchannel
+	version uint32
+	stops   []context.CancelFunc // of backward calls
 }
 
 func (p *serverScript) over() bool {
@@ -139,7 +152,7 @@ func (p *serverScript) over() bool {
 
 func (p *serverScript) step(s *script) {
 	xid := uint32(s.byte() % 8)
-	switch s.byte() % 7 {
+	switch s.byte() % (6 + byte(2*p.version-1)) {
 	case 0: // a call, its reply as long as it says
 		p.call(s, xid, Lists{})
 	case 1: // one with chunks
@@ -156,22 +169,12 @@ func (p *serverScript) step(s *script) {
 		p.call(s, xid, l)
 	case 2: // a call whose reply fits nowhere
 		h := msgHeader(xid, Lists{})
+		h.Version = p.version
 		p.conn.deliver(append(encodeHeader(&h), rpcCall(xid, 1, 0, 4000, uint32(s.byte())%4, 3)...), 0)
 	case 3:
 		p.conn.deliver(xdrWords(xid, 1, 1, uint32(Done)), 0)
 	case 4: // an answer to a backward call, or to none
-		p.conn.mu.Lock()
-		if n := len(p.conn.sent); n > 0 {
-			xid = p.conn.sent[int(xid)%n].XID
-		}
-		p.conn.mu.Unlock()
-		switch s.byte() % 3 {
-		case 0:
-			p.conn.deliver(xdrWords(xid, 1, 1, uint32(Error), 2), 0)
-		default:
-			h := Header{XID: xid, Version: 1, Credits: uint32(s.byte()), Proc: Msg}
-			p.conn.deliver(append(encodeHeader(&h), rpcAccepted(xid, 5)...), 0)
-		}
+		p.answer(s, xid)
 	case 5: // garbage
 		b := make([]byte, s.byte()%64)
 		for i := range b {
@@ -185,15 +188,50 @@ func (p *serverScript) step(s *script) {
 		default:
 		}
 		if b := p.channel; b != nil {
-			p.back.Go(func() { _ = b.Call(p.ctx, pingCall(nil)) })
+			c := pingCall(nil)
+			if how := s.byte(); how&1 == 1 {
+				c.Args, c.ReplyMax = longArgs(int(how)*8), int(how)*40
+			}
+			ctx, cancel := context.WithCancel(p.ctx)
+			p.stops = append(p.stops, cancel)
+			p.back.Go(func() { _ = b.Call(ctx, c) })
+		}
+	case 7:
+		h := Header{XID: xid, Version: Version2, Credits: 9, Proc: Optional + Proc(s.byte()%5), V2: s.props()}
+		p.conn.deliver(encodeHeader(&h), 0)
+	case 8:
+		if n := len(p.stops); n > 0 {
+			p.stops[int(xid)%n]()
 		}
 	}
 }
 
+func (p *serverScript) answer(s *script, xid uint32) {
+	h := Header{XID: xid, Version: p.version, Credits: uint32(s.byte()), Proc: Error, Err: ErrChunk, V2: V2{Direction: DirReply}}
+	var key uint32
+	if q := p.conn.call(s); q != nil {
+		h.XID, key = q.XID, q.InvHandle
+		h.Lists.Reply = append(h.Lists.Reply, q.Lists.Reply...)
+	}
+	how := s.byte()
+	h.Lists.Reply.fill(int(how) * 10)
+	if how&1 == 1 {
+		key = 0
+	}
+	var body []byte
+	switch how % 4 {
+	case 0, 1:
+		h.Proc, body = Msg, rpcAccepted(h.XID, 5)
+	case 2:
+		h.Proc = NoMsg
+	}
+	p.conn.deliver(append(encodeHeader(&h), body...), key)
+}
+
 func (p *serverScript) call(s *script, xid uint32, l Lists) {
 	h := msgHeader(xid, l)
-	h.Credits = uint32(s.byte())
-	if s.byte() == 1 {
+	h.Version, h.Credits = p.version, uint32(s.byte())
+	if s.byte() == 1 && p.version == Version1 {
 		h.Proc, h.Align, h.Threshold = MsgP, 8, 8
 	}
 	args := rpcCall(xid, 1, 0, uint32(s.byte())*20, uint32(s.byte())%5, uint32(s.byte()))

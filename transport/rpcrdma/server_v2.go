@@ -43,6 +43,7 @@ func (c *serverConn) note(w verbs.Completion) {
 	if _, err := ParseHeader(b, &c.noted); err != nil {
 		return // the worker answers that
 	}
+	c.props.begin(0) // before what the message makes due
 	if err := c.props.received(&c.noted); err != nil {
 		c.fail(err)
 	}

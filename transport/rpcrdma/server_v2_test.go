@@ -34,6 +34,22 @@ func dialRaw2(t *testing.T, s *serverRig) (*rawClient, Header) {
 	return c, props
 }
 
+// TestServerIntroducedFirst has a client tell its properties before anything else:
+// the server tells its own, and then asks, under XIDs of their own.
+func TestServerIntroducedFirst(t *testing.T) {
+	s := startServer(t, ServerConfig{InlineOut: 8192})
+	c := dialRaw(t, s.addr, nil)
+	c.call(Header{XID: 9, Version: Version2, Credits: 16, Proc: ConnProp, V2: introduction(4096, 0)}, nil)
+	props, _ := c.reply()
+	wantProps(t, &props, ConnProp, "1=4096", "2=0")
+	ask, _ := c.reply()
+	wantProps(t, &ask, ReqProp, "1=8192")
+	if props.XID == ask.XID {
+		t.Errorf("both have XID %d", ask.XID)
+	}
+	c.ping2(10)
+}
+
 // wantFault waits for an error of version 2.
 func (c *rawClient) wantFault(xid uint32, code ErrCode, f Fault) {
 	c.t.Helper()

@@ -33,7 +33,6 @@ func parseDirection(r *xdr.Reader) Direction {
 	d := Direction(r.Uint32())
 	if d > DirReply {
 		r.Fail("message direction %d", d)
-		return DirCall
 	}
 	return d
 }

@@ -76,20 +76,19 @@ func (l *link) accepted() Versions {
 }
 
 // agree takes the answer to a call, which settles the version if it is not yet.
-// It tells whether the answer's grant counts: that of ERR_VERS does not (section
-// 8). l.mu is held.
+// It tells whether the answer's grant counts: from the first on that is no error
+// (section 8; RFC 8166 section 3.3.3). l.mu is held.
 func (l *link) agree(h *Header) (grants bool) {
-	if h.Proc == Error && h.Err == ErrVers {
-		if l.version == versionTried && (Versions{h.Low, h.High}).Has(Version1) {
-			l.version = versionNext[l.version][versionRefuse]
-			l.d.noVersion2.Store(true)
-			l.d.noteTerms(l)
-			return false
-		}
-		return l.version == versionSettled
+	switch {
+	case h.Proc != Error || h.Err != ErrVers:
+		l.heard(h)
+	case l.version == versionTried && (Versions{h.Low, h.High}).Has(Version1):
+		l.version = versionNext[l.version][versionRefuse]
+		l.d.noVersion2.Store(true)
+		l.d.noteTerms(l)
 	}
-	l.heard(h)
-	return true
+	l.granted = l.granted || h.Proc != Error
+	return l.granted
 }
 
 // heard settles the version when a message in version 2 is the first that comes:

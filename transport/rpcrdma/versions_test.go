@@ -114,6 +114,11 @@ func TestInfoOf(t *testing.T) {
 	if got.Told || got.SendInline != DefaultInline || got.RecvInline != DefaultInline || got.Peer.RemoteInvalidate {
 		t.Errorf("a peer without private data: %+v", got)
 	}
+	second := dialPeer(t, startPeer(t, nil, answerAll(5)), try2)
+	wantAlive(t, second)
+	if got, _ := InfoOf(second.link); got.SendInline != DefaultInline2 || got.RecvInline != DefaultInline2 {
+		t.Errorf("version 2: %+v", got)
+	}
 	if _, ok := InfoOf(nil); ok {
 		t.Error("no link is one of RPC-over-RDMA")
 	}

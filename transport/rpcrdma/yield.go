@@ -21,7 +21,7 @@ func (d Demands) with(more Demands) Demands {
 // the same XID, and notes in s how: the draft, section 7.2.4, says what a
 // requester can do about which error. What the responder will never take is
 // remembered for all calls. Each refusal must forbid something that the call
-// has, so that there is an end to it.
+// has.
 func (l *link) yields(s *slot, err error) bool {
 	var re *ReplyError
 	if !errors.As(err, &re) || s.terms.Version != Version2 {

@@ -209,6 +209,22 @@ func TestYieldsReply(t *testing.T) {
 	}
 }
 
+// TestYieldsFewTimes has each resend refused for a byte that it lacks.
+func TestYieldsFewTimes(t *testing.T) {
+	calls := make(chan Header, 2*maxResends)
+	r := dialPeer(t, startPeer(t, nil, refuseUntil(calls, func(q *peerCall) []byte {
+		return q.fault(ErrReplyResource, Fault{Needed: uint32(max(q.Lists.Reply.Len(), 5000) + 1)})
+	}, nil)), try2)
+	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
+		t.Fatal(err)
+	}
+	wantFate(t, r.do(within(t, patience), listCall(20)), transport.Answered, transport.ErrProtocol)
+	if n := len(calls); n != 1+maxResends {
+		t.Errorf("sent %d times", n)
+	}
+	wantAlive(t, r)
+}
+
 // TestDoesNotYield has calls refused in ways that end them: because the error is
 // permanent, or asks for nothing that could be done. There is no end without
 // this: each of these refusals comes for every call.

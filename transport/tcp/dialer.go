@@ -102,6 +102,7 @@ func (d *Dialer) connect(ctx context.Context) (net.Conn, error) {
 	// below 1024, with few services of their own.
 	const low, count = 665, 1024 - 665
 	start := rand.IntN(count)
+	busy, last := false, error(nil)
 	for i := range count {
 		local := netip.AddrPortFrom(d.cfg.LocalAddr, uint16(low+(start+i)%count))
 		nd.LocalAddr = &net.TCPAddr{Port: int(local.Port())}
@@ -112,6 +113,11 @@ func (d *Dialer) connect(ctx context.Context) (net.Conn, error) {
 		if err == nil || !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
 			return conn, err
 		}
+		last = err
+		busy = busy || errors.Is(err, syscall.EADDRINUSE)
+	}
+	if !busy { // the address is not ours
+		return nil, last
 	}
 	return nil, fmt.Errorf("every reserved port is in use: %w", syscall.EADDRINUSE)
 }
