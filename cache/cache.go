@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,8 @@ type Cache struct {
 	root *Inode
 	fsid uint64 // of root
 	seed maphash.Seed
+	// instance is a number that no other cache has.
+	instance uint64
 
 	// gen orders what happens here: replies by when their calls were sent,
 	// attributes by when they were taken over.
@@ -51,7 +54,7 @@ type Cache struct {
 	writers int                 // background WRITEs under way
 	names   list.List           // of *dentry, oldest first
 	sillies map[*Inode]*silly
-	sillyNo uint32
+	sillyNo uint32        // the last name of the kind, of this cache
 	roomy   chan struct{} // closed and replaced when staged falls
 	notices []notice
 	noticed chan struct{} // capacity 1: there are notices
@@ -90,7 +93,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		cfg.Now = time.Now
 	}
 	c := &Cache{
-		cl: cl, pool: pool, cfg: cfg, seed: maphash.MakeSeed(),
+		cl: cl, pool: pool, cfg: cfg, seed: maphash.MakeSeed(), instance: rand.Uint64(),
 		kick: make(chan struct{}, 1), roomy: make(chan struct{}), noticed: make(chan struct{}, 1),
 		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
 		dirty: map[*Inode]struct{}{}, lost: map[*Inode]error{}, sillies: map[*Inode]*silly{},
@@ -128,12 +131,10 @@ func (c *Cache) spawn(f func()) bool {
 	return true
 }
 
-// Close writes and commits everything, removes files that were kept only for
-// being open, and joins all background work. Once ctx ends it gives up on
-// calls under way. The error says whether data was lost that no Flush or Fsync
-// has reported. No other method may be called during or after Close, except
-// Forget and Release.
-func (c *Cache) Close(ctx context.Context) error {
+// Sync writes and commits everything written before it, and removes files that
+// were kept only for being open, though they be open. Once ctx ends it gives up
+// on calls under way. The error says whether data was lost.
+func (c *Cache) Sync(ctx context.Context) error {
 	var errs []error
 	for _, i := range c.dirtyInodes() {
 		if err := i.sync(ctx); err != nil {
@@ -142,6 +143,28 @@ func (c *Cache) Close(ctx context.Context) error {
 		i.unpin()
 	}
 	c.removeSillies(ctx)
+	return errors.Join(append(errs, c.takeLost()...)...)
+}
+
+// takeLost is the write errors that nobody was told of.
+func (c *Cache) takeLost() (errs []error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, err := range c.lost {
+		errs = append(errs, fmt.Errorf("cache: data of inode %d lost: %w", i.ino, err))
+	}
+	clear(c.lost)
+	return errs
+}
+
+// Close is Sync, and joins all background work. The error says whether data was
+// lost that no Flush or Fsync has reported. No other method may be called
+// during or after Close, except Forget and Release.
+func (c *Cache) Close(ctx context.Context) error {
+	var errs []error
+	if err := c.Sync(ctx); err != nil {
+		errs = append(errs, err)
+	}
 	c.mu.Lock()
 	c.ended = true
 	c.mu.Unlock()
@@ -164,13 +187,7 @@ func (c *Cache) Close(ctx context.Context) error {
 		i.unlock()
 		i.unpin()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, err := range c.lost {
-		errs = append(errs, fmt.Errorf("cache: data of inode %d lost: %w", i.ino, err))
-	}
-	clear(c.lost)
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.takeLost()...)...)
 }
 
 // dirtyInodes are the inodes with staged data, each pinned for the caller.

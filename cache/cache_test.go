@@ -24,7 +24,7 @@ func testConfig() Config {
 
 // newCache is a cache over f that is closed at the test's end, which must leave
 // neither leases nor references behind.
-func newCache(t testing.TB, f *fake, cfg Config) *Cache {
+func newCache(t testing.TB, f nfsclient.Client, cfg Config) *Cache {
 	t.Helper()
 	pool, err := bufpool.New(bufpool.Config{Limit: 16 << 20, Register: f.Register, Unregister: f.Unregister})
 	if err != nil {
@@ -186,4 +186,44 @@ func TestLookupIsServedFromMemory(t *testing.T) {
 	if n := srv.total(); n != 2 {
 		t.Errorf("%d calls for two names", n)
 	}
+}
+
+// TestSync: what was written is on the server's disk, and what stands in for a
+// removed file is gone, while both files are still open and in use.
+func TestSync(t *testing.T) {
+	srv := newFake(t)
+	srv.foreign("removed", []byte("x"))
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	g, _ := open(t, c, "removed", rw)
+	defer g.Release()
+	check(t, c.Unlink(ctx, alice, c.Root(), "removed"))
+	want := pattern(300_000, 1)
+	write(t, f, want, 0)
+	check(t, c.Sync(ctx))
+	if !bytes.Equal(srv.content("a"), want) {
+		t.Error("bytes on the server's disk differ")
+	}
+	if l := srv.names(); len(l) != 1 || l[0] != "a" {
+		t.Errorf("the server has %q", l)
+	}
+	write(t, f, []byte("more"), 300_000)
+	check(t, f.Fsync(ctx))
+}
+
+// TestSyncTellsOfLoss: and tells once.
+func TestSyncTellsOfLoss(t *testing.T) {
+	var r refuse
+	srv := newFake(t)
+	srv.hook = r.hook
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	r.set("WRITE", nfsclient.ErrNoSpace)
+	write(t, f, []byte("x"), 0)
+	if err := c.Sync(ctx); status(err) != nfsclient.ErrNoSpace {
+		t.Errorf("%v", err)
+	}
+	check(t, c.Sync(ctx))
 }

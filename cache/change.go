@@ -40,27 +40,55 @@ func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, chil
 }
 
 // Create makes a regular file and opens it. With exclusive it fails when the
-// name exists. A size in s is ignored: mode.Truncate says that.
+// name exists; else a file that another client made since the kernel looked is
+// opened as Open does it, for whoever may. A size in s is ignored:
+// mode.Truncate says that.
 func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, s nfsclient.SetAttr, exclusive bool, mode OpenMode) (Entry, *File, error) {
 	s.Size = nil
 	st := dir.begin()
-	m, err := c.cl.Create(ctx, cr, dir.h, name, s, exclusive)
+	m, err := c.cl.Create(ctx, cr, dir.h, name, s, exclusive || !opensAnew(s.Mode, mode))
 	e, err := c.made(ctx, st, cr, dir, name, m, err)
+	if status, ok := nfsclient.StatusOf(err); ok && status == nfsclient.ErrExist && !exclusive {
+		return c.openFound(ctx, cr, dir, name, mode)
+	}
 	if err != nil {
 		return Entry{}, nil, err
 	}
 	if e.Inode.typ != nfsclient.Regular {
 		c.Forget(e.Inode, 1)
-		return Entry{}, nil, localError("CREATE", nfsclient.ErrExist)
-	}
-	if mode.Truncate && e.Attr.Size > 0 {
-		var none uint64
-		if e.Attr, e.AttrTTL, err = c.SetAttr(ctx, cr, e.Inode, nfsclient.SetAttr{Size: &none}); err != nil {
-			c.Forget(e.Inode, 1)
-			return Entry{}, nil, err
-		}
+		return Entry{}, nil, ErrServer
 	}
 	return e, c.newFile(cr, e.Inode, mode), nil
+}
+
+// opensAnew says that who makes a file of such a mode may open it once more. A
+// call to make it that is sent twice may then find the file and open it. Where
+// that would be refused, only an exclusive call knows its own file.
+func opensAnew(made *uint32, mode OpenMode) bool {
+	return made == nil || (!mode.Read || *made&0o400 != 0) && (!mode.Write && !mode.Truncate || *made&0o200 != 0)
+}
+
+// openFound opens what has the name that was to be made. What is no file, or
+// has gone again, has the kernel look once more (ESTALE): it follows links.
+func (c *Cache) openFound(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, mode OpenMode) (Entry, *File, error) {
+	again := localError("CREATE", nfsclient.ErrStale)
+	e, err := c.lookupServer(ctx, cr, dir, name)
+	if status, ok := nfsclient.StatusOf(err); ok && status == nfsclient.ErrNoEnt {
+		return Entry{}, nil, again
+	}
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	defer c.Forget(e.Inode, 1)
+	if e.Inode.typ != nfsclient.Regular {
+		return Entry{}, nil, again
+	}
+	f, _, err := c.Open(ctx, cr, e.Inode, mode)
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	e.Inode.refs.Add(1)
+	return c.entry(ctx, e.Inode, e.EntryTTL), f, nil
 }
 
 // Mkdir makes a directory.

@@ -38,12 +38,6 @@ func (i *Inode) drain(ctx context.Context) error {
 func (i *Inode) drainLocked(ctx context.Context, target uint64) error {
 	w := &i.wb
 	for w.dirty.before(target) || w.flight.before(target) {
-		if w.alone() {
-			if err := i.sendAlone(ctx); err != nil {
-				return err
-			}
-			continue
-		}
 		w.sendSeq = max(w.sendSeq, target)
 		i.start()
 		if !w.dirty.before(target) && !w.flight.before(target) {

@@ -55,7 +55,7 @@ type OpenMode struct {
 	// it read for that, without the right to read.
 	Execute bool
 	// Append changes nothing here: the kernel passes the offset of each write,
-	// from the size that the open's attributes gave it.
+	// from the size that it knows; see Inode.Sized.
 	Append bool
 	// Truncate cuts the file to nothing.
 	Truncate bool

@@ -3,6 +3,7 @@ package cache
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -315,5 +316,84 @@ func TestJukeboxIsRetried(t *testing.T) {
 	check(t, f.Fsync(ctx))
 	if got := read(t, f, len(want), 0); !bytes.Equal(got, want) {
 		t.Error("read differs")
+	}
+}
+
+// A READ meets the end of the file, and while its answer is on the way the file
+// is made longer. Who reads after that shares the READ, but not its end.
+func TestSharedReadDoesNotHideLaterWrites(t *testing.T) {
+	srv := newFake(t)
+	srv.foreign("a", []byte("start"))
+	answered, release := make(chan struct{}), make(chan struct{})
+	first := true // READs come one at a time until release
+	srv.hook = func(op string, done bool) error {
+		if op == "READ" && done && first {
+			first = false
+			close(answered)
+			<-release
+		}
+		return nil
+	}
+	c := newCache(t, srv, testConfig())
+	f, _ := open(t, c, "a", OpenMode{Read: true, Write: true, Direct: true})
+	defer f.Release()
+	var readers sync.WaitGroup
+	reader := func(want int) {
+		readers.Go(func() {
+			if n, err := f.Read(ctx, make([]byte, 4096), 0); err != nil || n != want {
+				t.Errorf("%d bytes read, want %d, %v", n, want, err)
+			}
+		})
+	}
+	reader(5)
+	<-answered
+	write(t, f, []byte("end"), 10_000)
+	reader(4096)
+	for shared := false; !shared; runtime.Gosched() {
+		f.i.mu.Lock()
+		// Or it may have been detached, and the second READ be there.
+		shared = len(f.i.spans) != 1 || f.i.spans[0].users > 1
+		f.i.mu.Unlock()
+	}
+	close(release)
+	readers.Wait()
+}
+
+// A small file is synced though the server takes no more of a large one.
+func TestSmallFilePassesLargeOne(t *testing.T) {
+	srv := newFake(t)
+	cfg := testConfig()
+	cfg.WSize = 4096
+	c := newCache(t, srv, cfg)
+	large, small := create(t, c, "large"), create(t, c, "small")
+	defer large.Release()
+	defer small.Release()
+	var held sync.WaitGroup
+	held.Add(maxWriters)
+	release := make(chan struct{})
+	var mu sync.Mutex
+	left := maxWriters
+	srv.hook = func(op string, done bool) error {
+		mu.Lock()
+		hold := op == "WRITE" && !done && left > 0
+		if hold {
+			left--
+		}
+		mu.Unlock()
+		if hold {
+			held.Done()
+			<-release
+		}
+		return nil
+	}
+	want := pattern(2*maxWriters*cfg.WSize, 1)
+	write(t, large, want, 0)
+	held.Wait()
+	write(t, small, []byte("x"), 0)
+	check(t, small.Fsync(ctx))
+	close(release)
+	check(t, large.Fsync(ctx))
+	if got := srv.content("large"); !bytes.Equal(got, want) {
+		t.Errorf("%d bytes on disk, want %d; first difference at %d", len(got), len(want), differ(got, want))
 	}
 }

@@ -22,12 +22,14 @@
 // in which they were made. A truncation waits until earlier writes were sent,
 // and holds off later ones and COMMITs until it is done. All other SetAttr
 // calls also send earlier writes first: those must not move times that are
-// being set.
+// being set. Whoever waits for a WRITE or a truncation may give up, but neither is
+// given up on itself: it could reach the server after what replaced it.
 //
 // Between machines, consistency is close-to-open: Flush makes data visible to
 // others, Open asks the server for the attributes and says whether the kernel
 // may keep its pages. The kernel is never told a file's new state before it has
-// dropped the pages and attributes of the old one. Within a mount all openings of a file see the same bytes.
+// dropped the pages and attributes of the old one, and Sized says whether it has
+// been told since. Within a mount all openings of a file see the same bytes.
 //
 // Names and attributes are believed by the ac* rules of nfs(5): a timeout
 // starts at the minimum whenever the file is seen to have changed, and doubles
@@ -55,15 +57,16 @@
 //
 // # Removing what is open
 //
-// Unlink and Rename give an open target a name of the form .nfs<ino><count>
-// and remove it at the last Release, or at Close if that failed. While it is
-// there, its directory is not empty for the server: Rmdir gives ENOTEMPTY. The
-// kernel counts one link less than the server does.
+// Unlink and Rename give an open target a name of the form
+// .nfs<ino><instance><count>, which no other client chooses, and remove it at
+// the last Release, or at Close if that failed. While it is there, its
+// directory is not empty for the server: Rmdir gives ENOTEMPTY. The kernel
+// counts one link less than the server does.
 //
 // # Appending
 //
 // The kernel turns O_APPEND into an offset, from the size that the last
-// attributes gave it; two machines that append to one file at once can
+// attributes gave it, which fs sees to at open; two machines that append to one file at once can
 // overwrite each other's bytes, as with all NFS clients.
 //
 // # Memory
@@ -76,8 +79,8 @@
 //
 // # Goroutines and locks
 //
-// New starts runFlusher and, with a Kernel, runNotices. runWrite, runCommit,
-// runFetch, runClear and runSillyRemove run for one call each. Close joins
+// New starts runFlusher and, with a Kernel, runNotices. runWrite, runChange,
+// runCommit, runFetch, runClear and runSillyRemove run for one call each. Close joins
 // them all.
 //
 // Locks are taken in this order: File.mu, Inode.mu, Cache.mu, then the pool's.

@@ -113,3 +113,29 @@ func TestInterruptedFsyncLosesNothing(t *testing.T) {
 		t.Error("the byte is not on disk")
 	}
 }
+
+// A file whose last name that we knew of was removed here may have another one,
+// made elsewhere: what is written by that one must not be lost in silence.
+func TestErrorsAreReportedByANameMadeElsewhere(t *testing.T) {
+	var r refuse
+	srv := newFake(t)
+	srv.hook = r.hook
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	check(t, f.Flush(ctx))
+	f.Release()
+	srv.mu.Lock()
+	d := srv.nodes["h1"]
+	d.link("b", f.i.h)
+	srv.nodes[f.i.h].attr.Nlink++
+	srv.touchDir(d)
+	srv.mu.Unlock()
+	check(t, c.Unlink(ctx, alice, c.Root(), "a"))
+	g, _ := open(t, c, "b", rw)
+	defer g.Release()
+	r.set("WRITE", nfsclient.ErrNoSpace)
+	write(t, g, []byte("x"), 0)
+	if err := g.Fsync(ctx); status(err) != nfsclient.ErrNoSpace {
+		t.Errorf("fsync: %v", err)
+	}
+}

@@ -18,7 +18,7 @@ func (d *fnode) link(name string, h nfsclient.Handle) {
 	d.entries = append(d.entries, fentry{name, h, d.cookie + 2})
 }
 
-func (f *fake) make(ctx context.Context, op string, dir nfsclient.Handle, name string, kind nfsclient.FileType, s nfsclient.SetAttr, exclusive bool, target string) (m nfsclient.Made, err error) {
+func (f *fake) make(ctx context.Context, op string, dir nfsclient.Handle, name string, kind nfsclient.FileType, s nfsclient.SetAttr, target string) (m nfsclient.Made, err error) {
 	err = f.run(ctx, op, func() error {
 		d, err := f.node(op, dir)
 		if err != nil {
@@ -26,13 +26,8 @@ func (f *fake) make(ctx context.Context, op string, dir nfsclient.Handle, name s
 		}
 		m.Dir.Before = d.pre()
 		m.Dir.After = d.post()
-		if k := d.find(name); k >= 0 {
-			if exclusive || kind != nfsclient.Regular {
-				return fail(op, nfsclient.ErrExist)
-			}
-			n := f.nodes[d.entries[k].h]
-			m.Handle, m.Attr = n.h, n.attr
-			return nil
+		if d.find(name) >= 0 {
+			return fail(op, nfsclient.ErrExist)
 		}
 		n := f.add(kind, 0o644)
 		if s.Mode != nil {
@@ -48,19 +43,24 @@ func (f *fake) make(ctx context.Context, op string, dir nfsclient.Handle, name s
 }
 
 func (f *fake) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string, s nfsclient.SetAttr, exclusive bool) (nfsclient.Made, error) {
-	return f.make(ctx, "CREATE", dir, name, nfsclient.Regular, s, exclusive, "")
+	if exclusive {
+		f.mu.Lock()
+		f.calls["CREATE exclusive"]++
+		f.mu.Unlock()
+	}
+	return f.make(ctx, "CREATE", dir, name, nfsclient.Regular, s, "")
 }
 
 func (f *fake) Mkdir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string, s nfsclient.SetAttr) (nfsclient.Made, error) {
-	return f.make(ctx, "MKDIR", dir, name, nfsclient.Directory, s, true, "")
+	return f.make(ctx, "MKDIR", dir, name, nfsclient.Directory, s, "")
 }
 
 func (f *fake) Symlink(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name, target string, s nfsclient.SetAttr) (nfsclient.Made, error) {
-	return f.make(ctx, "SYMLINK", dir, name, nfsclient.SymbolicLink, s, true, target)
+	return f.make(ctx, "SYMLINK", dir, name, nfsclient.SymbolicLink, s, target)
 }
 
 func (f *fake) Mknod(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string, kind nfsclient.FileType, dev nfsclient.Device, s nfsclient.SetAttr) (nfsclient.Made, error) {
-	return f.make(ctx, "MKNOD", dir, name, kind, s, true, "")
+	return f.make(ctx, "MKNOD", dir, name, kind, s, "")
 }
 
 // unlink takes entry k out of d; mu is held.

@@ -85,7 +85,7 @@ func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure b
 // an ACCESS unless the rights are known, else a GETATTR.
 func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode OpenMode) error {
 	var want nfsclient.AccessMask
-	if mode.Write {
+	if mode.Write || mode.Truncate { // servers let an owner cut what he may not write
 		want |= nfsclient.AccessModify
 	}
 	switch {
@@ -138,6 +138,7 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
 		c.opened[i] = struct{}{}
 		c.mu.Unlock()
 	}
+	i.removed = false // it has a name that another machine gave it
 	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, told: i.wb.errors}
 	i.mu.Unlock()
 	return f

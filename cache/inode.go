@@ -41,6 +41,8 @@ type Inode struct {
 	cleared  uint64 // doubts up to which it has dropped them
 	clearing bool   // runClear is under way
 	stale    bool   // no Open has seen the last doubt
+	clearGen uint64 // when the kernel last dropped them
+	toldGen  uint64 // when the last question that Told answered was asked
 
 	access map[userKey]grant
 	opens  int

@@ -54,9 +54,30 @@ func (i *Inode) runClear() {
 	}
 	i.mu.Lock()
 	i.cleared, i.clearing = upTo, false
+	i.clearGen = i.c.gen.Add(1)
 	i.awaken()
 	i.mu.Unlock()
 	i.unpin()
+}
+
+// Mark is this moment, for Told.
+func (c *Cache) Mark() uint64 { return c.gen.Load() }
+
+// Told says that the kernel is being given i's attributes, in answer to a
+// question it asked at mark or later.
+func (i *Inode) Told(mark uint64) {
+	i.mu.Lock()
+	i.toldGen = max(i.toldGen, mark)
+	i.mu.Unlock()
+}
+
+// Sized says whether the kernel knows how large the file is. To drop a file's
+// attributes leaves it the old size: it cuts mappings, splices and the answers
+// to questions asked before, and appends there, until it is given another.
+func (i *Inode) Sized() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.toldGen >= i.clearGen
 }
 
 // notice is something that the kernel must be told; name is empty for an

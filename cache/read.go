@@ -139,7 +139,8 @@ func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err er
 		want := min(len(dst)-got, i.c.cfg.RSize)
 		i.mu.Lock()
 		s, next := i.findSpan(pos)
-		if s != nil && share {
+		shared := s != nil && share
+		if shared {
 			s.users++
 			i.mu.Unlock()
 		} else {
@@ -170,11 +171,12 @@ func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err er
 		i.leaveSpan(s, n)
 		i.mu.Unlock()
 		got += n
-		if ended || over {
+		if (ended || over) && !shared {
 			return got, nil
 		}
-		// A shared read may have failed for reasons of its starter's.
-		share = s.err == nil
+		// A shared read may have failed for reasons of its starter's, or have
+		// met the end of the file where it was before a write behind it.
+		share = s.err == nil && !ended && !over
 	}
 	return got, nil
 }

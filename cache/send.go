@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +10,9 @@ import (
 )
 
 // start sends dirty extents in the background: those that are ready and do not
-// overlap one in flight, as far as there are writers. mu is held.
+// overlap one in flight, as far as there are writers. What someone waits for is
+// written FILE_SYNC if it is all there is: a small file costs no COMMIT, and does
+// not queue behind the writers of large ones. mu is held.
 func (i *Inode) start() {
 	w := &i.wb
 	for k := 0; k < len(w.dirty); {
@@ -20,16 +21,19 @@ func (i *Inode) start() {
 			k++
 			continue
 		}
-		if !i.c.takeWriter(i) {
+		how := nfsclient.Unstable
+		if w.alone() && e.seq <= w.sendSeq {
+			how = nfsclient.FileSync
+		} else if !i.c.takeWriter(i) {
 			return
 		}
 		w.dirty.remove(e)
 		w.flight.insert(e)
 		i.refs.Add(1)
-		if !i.c.spawn(func() { i.runWrite(i.c.life, e) }) {
+		if !i.c.spawn(func() { i.runWrite(i.c.life, e, how) }) {
 			w.flight.remove(e)
 			w.dirty.insert(e)
-			if next := i.c.releaseWriter(); next != nil {
+			if next := i.c.writerDone(how); next != nil {
 				next.unpin() // nothing is sent any more
 			}
 			i.unpin()
@@ -38,12 +42,14 @@ func (i *Inode) start() {
 	}
 }
 
-// runWrite sends one extent in flight; Close joins it.
-func (i *Inode) runWrite(ctx context.Context, e *extent) {
-	how, ver, err := i.send(ctx, e, nfsclient.Unstable)
-	next := i.c.releaseWriter()
+// runWrite sends one extent in flight; Close joins it. Nobody who waits for it can
+// end it: a WRITE given up on may reach the server after newer ones of the same
+// bytes.
+func (i *Inode) runWrite(ctx context.Context, e *extent, how nfsclient.Stable) {
+	done, ver, err := i.send(ctx, e, how)
+	next := i.c.writerDone(how)
 	i.mu.Lock()
-	i.sent(e, how, ver, ctx.Err() != nil && err != nil, err)
+	i.sent(e, done, ver, ctx.Err() != nil && err != nil, err)
 	i.start()
 	i.unlock()
 	i.c.relieve()
@@ -74,8 +80,12 @@ func (c *Cache) takeWriter(i *Inode) bool {
 	return false
 }
 
-// releaseWriter gives it back and returns who waits for one, pinned.
-func (c *Cache) releaseWriter() *Inode {
+// writerDone gives it back, if one was taken for what is written so, and returns
+// who waits for one, pinned.
+func (c *Cache) writerDone(how nfsclient.Stable) *Inode {
+	if how == nfsclient.FileSync {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writers--
@@ -150,27 +160,40 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// sendAlone sends the one dirty extent of a file, of which nothing else is
-// pending, as a single FILE_SYNC write: a small file costs no COMMIT. The
-// caller's goroutine does it. mu is held, and is released meanwhile.
-func (i *Inode) sendAlone(ctx context.Context) error {
-	w := &i.wb
-	e := w.dirty[0]
-	w.dirty.remove(e)
-	w.flight.insert(e)
-	i.mu.Unlock()
-	how, ver, err := i.send(ctx, e, nfsclient.FileSync)
-	i.mu.Lock()
-	again := err != nil && (ctx.Err() != nil || errors.Is(err, context.Canceled))
-	i.sent(e, how, ver, again, err)
-	i.start()
-	if again {
-		return err
-	}
-	return nil
-}
-
-// alone says whether sendAlone may be used; mu is held.
+// alone says whether nothing but one dirty extent is pending; mu is held.
 func (w *writeback) alone() bool {
 	return len(w.dirty) == 1 && len(w.flight) == 0 && len(w.unstable) == 0
+}
+
+// carryOut runs f, which changes the file on the server, to its end even if ctx
+// ends first: as with a WRITE, what was given up on could undo what comes after
+// it. The kernel, which is told of a failure then, drops what it has once f is
+// done. ErrClosed means that f was not run.
+func (i *Inode) carryOut(ctx context.Context, f func(context.Context) error) error {
+	done := make(chan error)
+	gone := ctx.Done()
+	i.refs.Add(1)
+	if !i.c.spawn(func() { i.runChange(i.c.life, f, done, gone) }) {
+		i.unpin()
+		return ErrClosed
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-gone:
+		return ctx.Err()
+	}
+}
+
+// runChange is what carryOut runs; Close joins it.
+func (i *Inode) runChange(ctx context.Context, f func(context.Context) error, done chan<- error, gone <-chan struct{}) {
+	err := f(ctx)
+	select {
+	case done <- err:
+	case <-gone:
+		i.mu.Lock()
+		i.doubt()
+		i.unlock()
+	}
+	i.unpin()
 }

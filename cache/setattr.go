@@ -13,14 +13,35 @@ import (
 func (c *Cache) SetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsclient.SetAttr) (nfsclient.Attr, time.Duration, error) {
 	if i.typ == nfsclient.Regular {
 		if s.Size != nil {
-			if err := i.freeze(ctx); err != nil {
-				return nfsclient.Attr{}, 0, err
-			}
-			defer i.thaw()
-		} else if err := i.drain(ctx); err != nil {
+			return c.truncate(ctx, cr, i, s)
+		}
+		if err := i.drain(ctx); err != nil {
 			return nfsclient.Attr{}, 0, err
 		}
 	}
+	complete, err := c.setAttr(ctx, cr, i, s)
+	return c.newAttr(ctx, cr, i, complete, err)
+}
+
+// truncate changes a file's size, and what else s says.
+func (c *Cache) truncate(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsclient.SetAttr) (nfsclient.Attr, time.Duration, error) {
+	if err := i.freeze(ctx); err != nil {
+		return nfsclient.Attr{}, 0, err
+	}
+	var complete bool
+	err := i.carryOut(ctx, func(ctx context.Context) (err error) {
+		defer i.thaw()
+		complete, err = c.setAttr(ctx, cr, i, s)
+		return err
+	})
+	if err == ErrClosed {
+		i.thaw()
+	}
+	return c.newAttr(ctx, cr, i, err == nil && complete, err)
+}
+
+// setAttr makes the call. complete says that attributes came with the answer.
+func (c *Cache) setAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsclient.SetAttr) (complete bool, err error) {
 	st := i.begin()
 	w, err := c.cl.SetAttr(ctx, cr, i.h, s)
 	i.mu.Lock()
@@ -34,9 +55,16 @@ func (c *Cache) SetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsc
 	i.unlock()
 	if err != nil {
 		i.failed(err)
+	}
+	return w.After != nil, err
+}
+
+// newAttr is the answer to SetAttr.
+func (c *Cache) newAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, complete bool, err error) (nfsclient.Attr, time.Duration, error) {
+	if err != nil {
 		return nfsclient.Attr{}, 0, err
 	}
-	if w.After == nil {
+	if !complete {
 		if err := c.revalidate(ctx, cr, i); err != nil {
 			return nfsclient.Attr{}, 0, err
 		}

@@ -70,25 +70,27 @@ func (c *Cache) hide(ctx context.Context, cr nfsclient.Cred, dir *Inode, name st
 	s := &silly{dir: dir, name: to, cr: cr}
 	i.silly = s
 	gone := i.opens == 0
-	i.mu.Unlock()
 	i.refs.Add(1)
 	c.mu.Lock()
-	c.sillies[i] = s
+	c.sillies[i] = s // before the last Release can look for it
 	c.mu.Unlock()
+	i.mu.Unlock()
 	if gone { // closed meanwhile
 		c.removeSilly(ctx, i)
 	}
 	return nil
 }
 
-// freeName finds a name for i that dir does not have.
+// freeName finds a name for i that dir does not have. RENAME would replace
+// whatever has it, and another client may hide the same file at the same time:
+// the number that only this mount has keeps their names apart.
 func (c *Cache) freeName(ctx context.Context, cr nfsclient.Cred, dir, i *Inode) (string, error) {
 	for range 1 << 10 {
 		c.mu.Lock()
 		c.sillyNo++
 		n := c.sillyNo
 		c.mu.Unlock()
-		name := fmt.Sprintf(".nfs%016x%08x", i.ino, n)
+		name := fmt.Sprintf(".nfs%016x%016x%08x", i.ino, c.instance, n)
 		_, err := c.cl.Lookup(ctx, cr, dir.h, name)
 		if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrNoEnt {
 			return name, nil

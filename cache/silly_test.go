@@ -3,10 +3,12 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rdmafs/rdmafs/cache/bufpool"
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -176,16 +178,10 @@ func TestCloseAwaitsRemoval(t *testing.T) {
 	}
 }
 
-// TestTwoNamesUnlinkedAtOnce: a file that is open loses two names side by side,
-// and nothing of it stays.
-func TestTwoNamesUnlinkedAtOnce(t *testing.T) {
-	srv := newFake(t)
-	srv.foreign("a", []byte("content"))
-	c := newCache(t, srv, testConfig())
-	f, _ := open(t, c, "a", rw)
-	e, err := c.Link(ctx, alice, f.i, c.Root(), "b")
-	check(t, err)
-	c.Forget(e.Inode, 1)
+// unlinkAtOnce removes a name of an open file in each of two caches, or in one.
+// Neither is renamed before both new names were found free.
+func unlinkAtOnce(t *testing.T, srv *fake, caches [2]*Cache, names [2]string) {
+	t.Helper()
 	var both sync.WaitGroup
 	both.Add(2)
 	srv.hook = func(op string, done bool) error {
@@ -196,11 +192,24 @@ func TestTwoNamesUnlinkedAtOnce(t *testing.T) {
 		return nil
 	}
 	ended := make(chan error)
-	for _, name := range []string{"a", "b"} {
-		go func() { ended <- c.Unlink(ctx, alice, c.Root(), name) }()
+	for k, c := range caches {
+		go func() { ended <- c.Unlink(ctx, alice, c.Root(), names[k]) }()
 	}
 	check(t, <-ended)
 	check(t, <-ended)
+}
+
+// TestTwoNamesUnlinkedAtOnce: a file that is open loses two names side by side,
+// and nothing of it stays.
+func TestTwoNamesUnlinkedAtOnce(t *testing.T) {
+	srv := newFake(t)
+	srv.foreign("a", []byte("content"))
+	c := newCache(t, srv, testConfig())
+	f, _ := open(t, c, "a", rw)
+	e, err := c.Link(ctx, alice, f.i, c.Root(), "b")
+	check(t, err)
+	c.Forget(e.Inode, 1)
+	unlinkAtOnce(t, srv, [2]*Cache{c, c}, [2]string{"a", "b"})
 	if got := read(t, f, 20, 0); string(got) != "content" {
 		t.Errorf("reads %q", got)
 	}
@@ -208,5 +217,85 @@ func TestTwoNamesUnlinkedAtOnce(t *testing.T) {
 	check(t, c.Close(ctx))
 	if l := srv.names(); len(l) != 0 {
 		t.Errorf("after Close the server has %q", l)
+	}
+}
+
+// TestTwoClientsHideOneFile: two clients that have a file open remove a name of
+// it each at the same time, and choose different names to hide it under: else
+// the second RENAME would do nothing, and leave its name behind.
+func TestTwoClientsHideOneFile(t *testing.T) {
+	srv := newFake(t)
+	srv.foreign("a", []byte("content"))
+	a, err := srv.Lookup(ctx, alice, "h1", "a")
+	check(t, err)
+	_, _, err = srv.Link(ctx, alice, a.Handle, "h1", "b")
+	check(t, err)
+	names := [2]string{"a", "b"}
+	var caches [2]*Cache
+	var files [2]*File
+	for k := range caches {
+		caches[k] = newCache(t, srv, testConfig())
+		files[k], _ = open(t, caches[k], names[k], rw)
+	}
+	unlinkAtOnce(t, srv, caches, names)
+	l := srv.names()
+	if len(l) != 2 || !strings.HasPrefix(l[0], ".nfs") || !strings.HasPrefix(l[1], ".nfs") {
+		t.Errorf("the server has %q", l)
+	}
+	srv.hook = nil
+	files[0].Release()
+	check(t, caches[0].Close(ctx))
+	if got := read(t, files[1], 20, 0); string(got) != "content" {
+		t.Errorf("the other client reads %q", got)
+	}
+	files[1].Release()
+	check(t, caches[1].Close(ctx))
+	if l := srv.names(); len(l) != 0 {
+		t.Errorf("left on the server: %q", l)
+	}
+}
+
+// TestHiddenNameIsTaken: a name that something has already is left alone.
+func TestHiddenNameIsTaken(t *testing.T) {
+	srv := newFake(t)
+	srv.foreign("a", []byte("A"))
+	c := newCache(t, srv, testConfig())
+	f, _ := open(t, c, "a", rw)
+	taken := fmt.Sprintf(".nfs%016x%016x%08x", f.i.ino, c.instance, 1)
+	srv.foreign(taken, []byte("another's"))
+	check(t, c.Unlink(ctx, alice, c.Root(), "a"))
+	if got := srv.content(taken); string(got) != "another's" {
+		t.Errorf("%s holds %q", taken, got)
+	}
+	f.Release()
+	check(t, c.Close(ctx))
+	if l := srv.names(); len(l) != 1 || l[0] != taken {
+		t.Errorf("the server has %q", l)
+	}
+}
+
+// A file that is closed at the moment at which it is hidden goes all the same.
+func TestHidingCrossesClosing(t *testing.T) {
+	srv := newFake(t)
+	c := newCache(t, srv, testConfig())
+	for k := range 2000 {
+		name := fmt.Sprint("f", k)
+		e, f, err := c.Create(ctx, alice, c.Root(), name, nfsclient.SetAttr{}, true, rw)
+		check(t, err)
+		var both sync.WaitGroup
+		both.Go(f.Release)
+		both.Go(func() {
+			if err := c.Unlink(ctx, alice, c.Root(), name); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+		c.Forget(e.Inode, 1)
+	}
+	const patience = 10 * time.Second // far beyond what is needed
+	for start := time.Now(); len(srv.names()) > 0; runtime.Gosched() {
+		if time.Since(start) > patience {
+			t.Fatalf("left over: %q", srv.names())
+		}
 	}
 }

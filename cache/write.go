@@ -190,20 +190,16 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64) (done int
 			c.unstage(buf.Len())
 			return done, err
 		}
-		how, ver, err := i.send(ctx, e, nfsclient.FileSync)
-		i.mu.Lock()
-		i.wb.direct--
-		if err != nil {
-			// Told to the caller here and now, so nothing is kept.
-			i.wb.flight.remove(e)
-			i.dropExtent(e)
-			i.list()
-			i.awaken()
-		} else {
-			i.sent(e, how, ver, false, nil)
+		var how nfsclient.Stable
+		err = i.carryOut(ctx, func(ctx context.Context) error {
+			h, ver, err := i.send(ctx, e, nfsclient.FileSync)
+			how = h
+			i.directDone(e, h, ver, err)
+			return err
+		})
+		if err == ErrClosed {
+			i.directDone(e, 0, nfsclient.Verifier{}, err)
 		}
-		i.start()
-		i.unlock()
 		if err != nil {
 			return done, err
 		}
@@ -216,6 +212,23 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64) (done int
 		off += int64(n)
 	}
 	return done, nil
+}
+
+// directDone ends the unstaged write of e.
+func (i *Inode) directDone(e *extent, how nfsclient.Stable, ver nfsclient.Verifier, err error) {
+	i.mu.Lock()
+	defer i.unlock()
+	i.wb.direct--
+	if err != nil {
+		// Told to the caller here and now, so nothing is kept.
+		i.wb.flight.remove(e)
+		i.dropExtent(e)
+		i.list()
+		i.awaken()
+	} else {
+		i.sent(e, how, ver, false, nil)
+	}
+	i.start()
 }
 
 // claim puts e in flight once nothing unsent overlaps it.

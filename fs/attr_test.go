@@ -80,13 +80,3 @@ func TestGranted(t *testing.T) {
 		}
 	}
 }
-
-func TestUnescapeMount(t *testing.T) {
-	for in, want := range map[string]string{
-		`/mnt`: "/mnt", `/a\040b`: "/a b", `/x\134y\011`: "/x\\y\t", `/end\04`: `/end\04`,
-	} {
-		if got := unescapeMount(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}

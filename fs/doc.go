@@ -1,21 +1,23 @@
 // Package fs is the FUSE adapter: it answers the kernel's requests with what
 // cache says.
 //
-// It owns the mount, the numbers under which the kernel knows inodes and open
-// files, the mapping of errors to errno (errno.go, one function), of callers
-// to credentials (cred.go), and of interrupts to contexts (interrupt.go). It
-// refuses protocol knowledge and keeps no attribute, name or byte.
+// It owns the mount and reads the mount table, the numbers under which the
+// kernel knows inodes and open files, the mapping of errors to errno (errno.go,
+// one function), of callers to credentials (cred.go), and of interrupts to
+// contexts (interrupt.go). It refuses protocol knowledge and keeps no
+// attribute, name or byte.
 //
 // Invariants: the kernel's lookup count of a node equals the references that
 // fs holds on its cache.Inode; a node number is never used for two inodes in
-// the life of a mount. An operation is cancelled only when its process is
+// the life of a mount. No file is opened of which the kernel has not learned the
+// size since it last dropped that (reopen.go). An operation is cancelled only when its process is
 // being killed or the mount is torn down, never by a mere signal.
 //
 // Goroutines: go-fuse starts one for each request and ends them before Wait
 // returns; runWatch looks after the requests that really wait, and lives from
 // Mount until the mount's context ends; Wait joins it.
 //
-// Locks: nodes.mu, handles.mu and watch.mu guard their tables, are leaves, and
+// Locks: nodes.mu, handles.mu, reopens.mu and watch.mu guard their tables, are leaves, and
 // are held across no call. Kernel.mu is held, shared, while the kernel is
 // notified; only Wait takes it alone.
 package fs

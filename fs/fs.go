@@ -41,9 +41,13 @@ type FS struct {
 	files  handles[*cache.File]
 	dirs   handles[*cache.Dir]
 	creds  credCache
+	again  reopens
 	watch  watch
 	kernel *Kernel
 	server *fuse.Server
+
+	// dir is where it was mounted, device its number in the mount table.
+	dir, device string
 
 	// ctx lives as long as requests may wait; abort ends it.
 	ctx   context.Context
@@ -71,6 +75,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		cfg:           cfg,
 		nodes:         newNodes(c),
 		kernel:        k,
+		dir:           dir,
 		ctx:           ctx,
 		abort:         abort,
 	}
@@ -110,8 +115,11 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
 	k.attach(f)
+	if m, ok, err := FindMount(dir); ok && err == nil {
+		f.device = m.Device
+	}
 	if cfg.ReadAheadKiB > 0 {
-		raiseReadAhead(dir, cfg.ReadAheadKiB)
+		raiseReadAhead(f.device, cfg.ReadAheadKiB)
 	}
 	return f, nil
 }
@@ -125,9 +133,9 @@ func (f *FS) Wait() {
 	f.watch.joined.Wait()
 }
 
-// Unmount detaches the mount; Wait then returns. It fails with EBUSY while
-// files are open.
-func (f *FS) Unmount() error { return f.server.Unmount() }
+// Device is the mount's number in the mount table; empty if that did not show
+// it.
+func (f *FS) Device() string { return f.device }
 
 // Abort makes the requests that wait for the server fail, so that a mount whose
 // server is gone can be ended.
@@ -136,11 +144,12 @@ func (f *FS) Abort() { f.abort() }
 func (f *FS) String() string { return "rdmafs" }
 
 // setEntry fills an answer that gives the kernel one more lookup of e.Inode.
-func (f *FS) setEntry(ctx context.Context, h *fuse.InHeader, dir *cache.Inode, e cache.Entry, out *fuse.EntryOut) {
+func (f *FS) setEntry(ctx *opContext, h *fuse.InHeader, dir *cache.Inode, e cache.Entry, out *fuse.EntryOut) {
 	out.NodeId = f.nodes.take(e.Inode)
 	out.SetEntryTimeout(f.entryTTL(ctx, h, dir, e.EntryTTL))
 	out.SetAttrTimeout(e.AttrTTL)
 	setAttr(&out.Attr, e.Inode.Ino(), &e.Attr)
+	e.Inode.Told(ctx.asked)
 }
 
 // entryTTL is how long the kernel may walk through a name without asking. Where

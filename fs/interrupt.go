@@ -27,6 +27,7 @@ type opContext struct {
 	w               *watch
 	cancel          <-chan struct{}
 	pid             uint32
+	asked           uint64 // cache.Mark of when the request came
 
 	// Guarded by watch.mu.
 
@@ -45,7 +46,7 @@ type opContext struct {
 type afterFunc struct{ f func() }
 
 func (f *FS) begin(cancel <-chan struct{}, h *fuse.InHeader) *opContext {
-	return &opContext{Context: f.ctx, w: &f.watch, cancel: cancel, pid: h.Pid}
+	return &opContext{Context: f.ctx, w: &f.watch, cancel: cancel, pid: h.Pid, asked: f.cache.Mark()}
 }
 
 // end must be called when the request has been answered.

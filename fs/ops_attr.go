@@ -20,6 +20,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	}
 	out.SetTimeout(ttl)
 	setAttr(&out.Attr, i.Ino(), &a)
+	i.Told(ctx.asked)
 	return fuse.OK
 }
 
@@ -37,6 +38,7 @@ func (f *FS) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrO
 	}
 	out.SetTimeout(ttl)
 	setAttr(&out.Attr, i.Ino(), &a)
+	i.Told(ctx.asked)
 	return fuse.OK
 }
 

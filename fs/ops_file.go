@@ -48,6 +48,10 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	if err != nil {
 		return errno(err)
 	}
+	if f.again.refuse(in.Pid, in.NodeId, mode.Truncate || i.Sized()) {
+		file.Release()
+		return fuse.Status(syscall.ESTALE)
+	}
 	out.Fh = f.files.add(file)
 	out.OpenFlags = openFlags(mode, keep)
 	return fuse.OK

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/rdmafs/rdmafs/cache"
 )
 
 func isClosed(c <-chan struct{}) bool {
@@ -21,7 +23,7 @@ func isClosed(c <-chan struct{}) bool {
 // TestInterrupt: an interrupted request goes on until its process is being
 // killed, which is looked at once and then every killPoll.
 func TestInterrupt(t *testing.T) {
-	f := &FS{ctx: t.Context()}
+	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
 	killed, looks := map[uint32]bool{}, 0
 	f.watch.killed = func(pid uint32) bool { looks++; return killed[pid] }
 	interrupt := make(chan struct{})
@@ -61,7 +63,7 @@ func TestInterrupt(t *testing.T) {
 
 // TestInterruptMany ends requests out of order.
 func TestInterruptMany(t *testing.T) {
-	f := &FS{ctx: t.Context()}
+	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
 	f.watch.killed = func(pid uint32) bool { return true }
 	var ops []*opContext
 	var interrupts []chan struct{}
@@ -93,7 +95,7 @@ func TestInterruptMany(t *testing.T) {
 // TestTeardown: the end of the mount ends those that wait, and those that come.
 func TestTeardown(t *testing.T) {
 	ctx, abort := context.WithCancel(context.Background())
-	f := &FS{ctx: ctx}
+	f := &FS{cache: new(cache.Cache), ctx: ctx}
 	f.watch.start(ctx, func(uint32) bool { return false })
 	before := f.begin(nil, &fuse.InHeader{})
 	done := before.Done()
@@ -114,7 +116,7 @@ func TestTeardown(t *testing.T) {
 // after the watch had nothing to do.
 func TestRunWatch(t *testing.T) {
 	ctx, abort := context.WithCancel(context.Background())
-	f := &FS{ctx: ctx}
+	f := &FS{cache: new(cache.Cache), ctx: ctx}
 	f.watch.start(ctx, func(uint32) bool { return true })
 	for range 2 {
 		interrupt := make(chan struct{})
@@ -130,7 +132,7 @@ func TestRunWatch(t *testing.T) {
 
 // TestAfterFunc: package context needs no goroutine to wait for a request.
 func TestAfterFunc(t *testing.T) {
-	f := &FS{ctx: t.Context()}
+	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
 	f.watch.killed = func(pid uint32) bool { return true }
 	interrupt := make(chan struct{})
 	c := f.begin(interrupt, &fuse.InHeader{})

@@ -36,9 +36,10 @@ type Client interface {
 	// end of the file.
 	Commit(ctx context.Context, cr Cred, h Handle, off uint64, count uint32) (Verifier, Wcc, error)
 
-	// Create makes a regular file. With exclusive it fails when the name
-	// exists, even if the call has to be resent. The result is complete: where
-	// the protocol leaves handle or attributes out, they are looked up.
+	// Create makes a regular file, or fails with ErrExist when the name exists.
+	// Only with exclusive is a file that it has made itself, by a call that had
+	// to be resent, never taken for another's. The result is complete: where the
+	// protocol leaves handle or attributes out, they are looked up.
 	Create(ctx context.Context, cr Cred, dir Handle, name string, s SetAttr, exclusive bool) (Made, error)
 	Mkdir(ctx context.Context, cr Cred, dir Handle, name string, s SetAttr) (Made, error)
 	Symlink(ctx context.Context, cr Cred, dir Handle, name, target string, s SetAttr) (Made, error)

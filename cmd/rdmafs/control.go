@@ -3,19 +3,15 @@ package main
 import (
 	"bufio"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/rdmafs/rdmafs/fs"
 )
 
 // control is the Unix socket on which the daemon of a mount answers. A request
@@ -25,9 +21,14 @@ import (
 //	wait    "waiting"; the connection ends when the mount has ended and its
 //	        data is safe, with a line before it if that failed
 //	abort   requests that wait for the server fail from now on; "ok"
+//
+// Behind the word may stand the device number of the mount that is meant. A
+// daemon that serves another one, which was detached from the same place,
+// ends the connection without a word.
 type control struct {
-	ln   *net.UnixListener
-	path string
+	ln     *net.UnixListener
+	path   string
+	device string // fixed by runServe; empty when it is not known
 
 	mu      sync.Mutex
 	conns   map[net.Conn]struct{}
@@ -62,25 +63,6 @@ func temporaryDir(tmp string, uid uint32) string {
 	return filepath.Join(tmp, fmt.Sprintf("rdmafs-%d", uid))
 }
 
-// socketDirs are where the socket of a mount may be. Root also looks where the
-// user has it who mounted.
-func socketDirs(mountPoint string) []string {
-	if os.Geteuid() != 0 {
-		return []string{ownDir(), systemDir}
-	}
-	dirs := []string{systemDir}
-	m, ok, err := fs.FindMount(mountPoint)
-	if err != nil || !ok || m.UID == 0 {
-		return dirs
-	}
-	for _, d := range []string{fmt.Sprintf("/run/user/%d/rdmafs", m.UID), temporaryDir("/tmp", m.UID)} {
-		if privateDir(d, m.UID) == nil {
-			dirs = append(dirs, d)
-		}
-	}
-	return dirs
-}
-
 // privateDir checks that only a user can have put sockets into dir.
 func privateDir(dir string, uid uint32) error {
 	var st syscall.Stat_t
@@ -102,7 +84,11 @@ func socketName(dir string) string {
 func newControl(mountPoint string) (*control, error) {
 	dir := ownDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the directory of control sockets: %w", err)
+		hint := "is /run writable?"
+		if os.Geteuid() != 0 {
+			hint = "set XDG_RUNTIME_DIR to a directory of yours, or unset it and TMPDIR"
+		}
+		return nil, fmt.Errorf("cannot make the directory of control sockets: %w (%s)", err, hint)
 	}
 	if err := privateDir(dir, uint32(os.Geteuid())); err != nil {
 		return nil, err
@@ -122,8 +108,9 @@ func newControl(mountPoint string) (*control, error) {
 	return &control{ln: ln, path: path, conns: make(map[net.Conn]struct{})}, nil
 }
 
-// runServe answers until close.
-func (c *control) runServe(st *status, abort func()) {
+// runServe answers for the mount with a device number, until finish.
+func (c *control) runServe(st *status, device string, abort func()) {
+	c.device = device
 	for {
 		conn, err := c.ln.Accept()
 		if err != nil {
@@ -144,10 +131,11 @@ func (c *control) runServe(st *status, abort func()) {
 
 func (c *control) runAnswer(conn net.Conn, st *status, abort func()) {
 	defer c.serving.Done()
-	word, err := bufio.NewReader(io.LimitReader(conn, 64)).ReadString('\n')
+	line, err := bufio.NewReader(io.LimitReader(conn, 64)).ReadString('\n')
+	word, device, _ := strings.Cut(strings.TrimSpace(line), " ")
 	keep := false
-	if err == nil {
-		switch strings.TrimSpace(word) {
+	if err == nil && (device == "" || c.device == "" || device == c.device) {
+		switch word {
 		case "stats":
 			_ = printJSON(conn, st.snapshot())
 		case "abort":
@@ -186,89 +174,4 @@ func (c *control) finish(end error) {
 	c.mu.Unlock()
 	c.serving.Wait()
 	_ = os.Remove(c.path)
-}
-
-// sockets are those in dir of the mounts on a mount point, the upper one, which
-// is the newest, first.
-func sockets(dir, mountPoint string) []string {
-	base := filepath.Join(dir, socketName(mountPoint))
-	found, _ := filepath.Glob(strings.TrimSuffix(base, ".sock") + "*.sock")
-	made := make(map[string]time.Time, len(found))
-	for _, path := range found {
-		if st, err := os.Lstat(path); err == nil {
-			made[path] = st.ModTime()
-		}
-	}
-	slices.SortFunc(found, func(a, b string) int { return made[b].Compare(made[a]) })
-	return found
-}
-
-// errNoDaemon: nobody answers for a mount point.
-var errNoDaemon = errors.New("no rdmafs daemon of yours answers for this mount point")
-
-// waiting is the answer to "wait": from here on the daemon's end is seen.
-const waiting = "waiting"
-
-// waiter is a connection that the daemon of a mount holds until it has ended.
-type waiter struct {
-	net.Conn
-	lines *bufio.Reader
-}
-
-// dialWaiter has the daemon of a mount point hold a connection. A daemon that
-// ends before it says so counts as none: it may have ended without seeing us,
-// and then what went wrong with its data is told to others, or logged.
-func dialWaiter(mountPoint string) (*waiter, error) {
-	return dialWaiterAt(socketsOf(mountPoint))
-}
-
-func dialWaiterAt(paths []string) (*waiter, error) {
-	conn, err := dialControlAt(paths, "wait")
-	if err != nil {
-		return nil, err
-	}
-	w := &waiter{conn, bufio.NewReader(conn)}
-	if line, err := w.lines.ReadString('\n'); err != nil || line != waiting+"\n" {
-		conn.Close()
-		return nil, errNoDaemon
-	}
-	return w, nil
-}
-
-// end returns when the daemon has ended, with what it says went wrong.
-func (w *waiter) end() (string, error) {
-	line, err := w.lines.ReadString('\n')
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return strings.TrimSpace(line), err
-}
-
-// dialControl reaches the daemon of a mount point and sends it a word.
-func dialControl(mountPoint, word string) (net.Conn, error) {
-	return dialControlAt(socketsOf(mountPoint), word)
-}
-
-func dialControlAt(paths []string, word string) (net.Conn, error) {
-	for _, path := range paths {
-		conn, err := net.Dial("unix", path)
-		if err != nil {
-			continue
-		}
-		if _, err := io.WriteString(conn, word+"\n"); err != nil {
-			conn.Close()
-			continue
-		}
-		return conn, nil
-	}
-	return nil, errNoDaemon
-}
-
-// socketsOf are those where a daemon of this mount point may answer.
-func socketsOf(mountPoint string) []string {
-	var paths []string
-	for _, dir := range socketDirs(mountPoint) {
-		paths = append(paths, sockets(dir, mountPoint)...)
-	}
-	return paths
 }

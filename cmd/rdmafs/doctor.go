@@ -280,7 +280,7 @@ func (m *mountArgs) trial(ctx context.Context, logf func(string, ...any)) (how s
 	}
 	how = fmt.Sprintf("%s to %s, NFS version %s", l.session.how, l.session.addr, l.session.client.Info().Version)
 	defer l.control.finish(nil)
-	if err := l.fs.Unmount(); err != nil {
+	if err := unmountOwn(l.fs); err != nil {
 		return "", fmt.Errorf("the mount works, but %s cannot be unmounted again: %w", dir, err)
 	}
 	l.fs.Wait()

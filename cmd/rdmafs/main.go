@@ -33,7 +33,13 @@ func withCode(code int, err error) error {
 	return &exitError{code, err}
 }
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	if path, is := os.LookupEnv(lookEnv); is {
+		lookFor(path, os.Stdout)
+		return
+	}
+	os.Exit(run(os.Args[1:]))
+}
 
 func run(args []string) int {
 	root := newRootCommand()
@@ -78,6 +84,9 @@ fuse.rdmafs, means "rdmafs mount".`,
 			return mount.RunE(cmd, args)
 		},
 	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return withCode(exitUsage, fmt.Errorf("%w (%s --help lists what there is)", err, cmd.CommandPath()))
+	})
 	// The same variables as of the mount command: see newMountCommand.
 	root.Flags().AddFlagSet(mount.Flags())
 	root.AddCommand(mount, newUmountCommand(), newStatusCommand(), newStatsCommand(), newDevicesCommand(), newDoctorCommand())

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -67,28 +66,49 @@ func checkMount(src, dir string, words []string) (*mountArgs, error) {
 	if err != nil {
 		return nil, withCode(exitUsage, err)
 	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, withCode(exitSystem, err)
-	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		abs = real // the name that the mount table will show
-	}
-	st, err := os.Stat(abs)
-	switch {
-	case errors.Is(err, syscall.ENOTCONN):
-		return nil, withCode(exitFail, fmt.Errorf("%s: mount point %s is a dead FUSE mount (end it with: rdmafs umount %s)", s.text, dir, dir))
-	case errors.Is(err, os.ErrNotExist):
-		return nil, withCode(exitFail, fmt.Errorf("%s: mount point %s does not exist (make it with: mkdir -p %s)", s.text, dir, dir))
-	case err != nil:
-		return nil, withCode(exitFail, fmt.Errorf("%s: mount point %s: %v", s.text, dir, errors.Unwrap(err)))
-	case !st.IsDir():
-		return nil, withCode(exitFail, fmt.Errorf("%s: mount point %s is not a directory", s.text, dir))
+	m := &mountArgs{src: s, opts: opts}
+	if m.dir, err = m.mountPoint(dir); err != nil {
+		return nil, err
 	}
 	if err := checkFuse(opts); err != nil {
 		return nil, withCode(exitUsage, fmt.Errorf("%s: %w", s.text, err))
 	}
-	return &mountArgs{src: s, dir: abs, opts: opts}, nil
+	return m, nil
+}
+
+// mountPoint is the name that the mount table will show for dir, which is a
+// directory. The daemon need not look with care any more.
+func (m *mountArgs) mountPoint(dir string) (string, error) {
+	abs, err := absolute(dir)
+	if err != nil {
+		return "", withCode(exitUsage, fmt.Errorf("%s: %w", m.src.text, err))
+	}
+	var at seen
+	if readyFile() != nil {
+		at.walk(abs, func() {})
+	} else {
+		at, err = look(abs, false)
+	}
+	bad := func(format string, args ...any) (string, error) {
+		return "", withCode(exitFail, fmt.Errorf("%s: mount point %s %s", m.src.text, dir, fmt.Sprintf(format, args...)))
+	}
+	switch {
+	case errors.Is(err, errSilent):
+		return bad("does not answer%s", obstacle(at.at))
+	case err != nil:
+		return "", withCode(exitSystem, err)
+	case at.dead():
+		return bad("is dead, its daemon has ended%s", obstacle(at.at))
+	case at.errno == syscall.ENOENT:
+		return bad("does not exist (make it with: mkdir -p %s)", dir)
+	case at.errno == syscall.EACCES:
+		return bad("cannot be reached: user %d may not go there", os.Geteuid())
+	case at.errno != 0:
+		return bad("cannot be used: %v%s", at.errno, obstacle(at.at))
+	case !at.dir:
+		return bad("is not a directory")
+	}
+	return at.at, nil
 }
 
 // checkFuse looks for what this user needs of this machine to mount.
@@ -156,7 +176,7 @@ func (m *mountArgs) begin(ctx context.Context, logf func(string, ...any)) (*live
 	if err != nil {
 		control.finish(nil)
 		s.close(ctx, logf)
-		return nil, explainMount(err, words)
+		return nil, explainMount(err, words, m.dir)
 	}
 	return &live{s, control, mounted}, nil
 }
@@ -175,7 +195,7 @@ func (m *mountArgs) serve() error {
 	s, control, mounted := l.session, l.control, l.fs
 	forced := newForced(mounted.Abort)
 	defer forced.end()
-	go control.runServe(newStatus(m, s), forced.start)
+	go control.runServe(newStatus(m, s), mounted.Device(), forced.start)
 	if note := s.route.memory.note; note != "" {
 		log.Printf("note: %s", note)
 		tellParent(fmt.Sprintf("note: %s: %s", m.src.text, note))
@@ -183,12 +203,26 @@ func (m *mountArgs) serve() error {
 	tellReady()
 	log.Printf("mounted %s (%s, %s)", m.src.text, s.how, s.client.Info().Version)
 
-	unmounted, watcher := make(chan struct{}), make(chan struct{})
-	go runUnmountOnSignal(ctx, stop, mounted, unmounted, watcher, log.Printf)
+	end := func(err error, well string) error {
+		if err != nil {
+			log.Printf("DATA MAY BE LOST: %v", err)
+			control.finish(err)
+			return fail(err)
+		}
+		log.Print(well)
+		control.finish(nil)
+		return nil
+	}
+	unmounted, watcher, detached := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go runUnmountOnSignal(ctx, stop, mounted, unmounted, detached, watcher, log.Printf)
 	ended := make(chan struct{})
 	go runWait(mounted, ended)
 	select {
 	case <-ended:
+	case <-detached:
+		// Open files may go on writing; the kernel fails what is left of the
+		// mount.
+		return end(s.cache.Sync(forced.late), "ended by a signal: the mount was detached, and files still open on it fail from now on")
 	case <-forced.late.Done():
 		err := errors.New("files were open, and what they had not written is lost")
 		log.Printf("forced to end: %v", err)
@@ -197,17 +231,7 @@ func (m *mountArgs) serve() error {
 	}
 	close(unmounted)
 	<-watcher
-	err = s.close(forced.late, log.Printf)
-	if err != nil {
-		log.Printf("DATA MAY BE LOST: %v", err)
-	} else {
-		log.Printf("unmounted")
-	}
-	control.finish(err)
-	if err != nil {
-		return fail(err)
-	}
-	return nil
+	return end(s.close(forced.late, log.Printf), "unmounted")
 }
 
 // runWait closes ended when the file system has been unmounted.
@@ -227,8 +251,9 @@ func nameSource(src source, err error) error {
 }
 
 // runUnmountOnSignal unmounts on the first SIGINT or SIGTERM, if nothing is
-// open. After it a second signal ends the process, as by default.
-func runUnmountOnSignal(ctx context.Context, stop func(), f *fs.FS, unmounted <-chan struct{}, done chan<- struct{}, logf func(string, ...any)) {
+// open, or closes detached if somebody has done so already. After it a second
+// signal ends the process, as by default.
+func runUnmountOnSignal(ctx context.Context, stop func(), f *fs.FS, unmounted <-chan struct{}, detached, done chan<- struct{}, logf func(string, ...any)) {
 	defer close(done)
 	select {
 	case <-unmounted:
@@ -236,19 +261,39 @@ func runUnmountOnSignal(ctx context.Context, stop func(), f *fs.FS, unmounted <-
 	case <-ctx.Done():
 	}
 	stop()
-	if err := f.Unmount(); err != nil {
-		logf("cannot unmount on signal: %v (files are open? a second signal ends the process and loses unwritten data)", err)
+	select {
+	case <-unmounted:
+		return
+	default:
+	}
+	err := unmountOwn(f)
+	switch {
+	case errors.Is(err, fs.ErrDetached):
+		close(detached)
+	case err != nil:
+		logf("cannot unmount on signal: %v (a second signal ends the process and loses unwritten data)", err)
 	}
 }
 
 // explainMount puts the reason of a failed FUSE mount into one sentence. words
 // is what fusermount3 wrote.
-func explainMount(err error, words string) error {
+func explainMount(err error, words, dir string) error {
 	switch {
 	case words != "":
-		return fmt.Errorf("cannot mount: %s", words)
+		return fmt.Errorf("cannot mount: %s%s", words, helperHint(dir))
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("cannot mount: %w (mounting needs fusermount3 or CAP_SYS_ADMIN)", err)
 	}
 	return err
+}
+
+// helperHint is what may have kept fusermount3 from mounting.
+func helperHint(dir string) string {
+	if why := powerless(); why != "" {
+		return " (" + why + ")"
+	}
+	if m, ok, _ := fs.FindMount(dir); ok {
+		return fmt.Sprintf(" (on %s lies a mount of %s already, type %s)", dir, m.Source, m.Type)
+	}
+	return ""
 }

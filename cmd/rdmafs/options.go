@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -119,7 +120,8 @@ const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) w
                       taken from nfs(5); they change nothing
 Words for mount(8) and fstab(5) (defaults, _netdev, auto, noauto, user, users, owner,
 nofail, x-*, comment=…) are ignored; exec, noexec, suid, nosuid, dev, nodev, atime,
-noatime, relatime, sync, async, dirsync are handed to the mount.`
+noatime, relatime, sync, async, dirsync are handed to the mount; remount, bg and lock are
+refused.`
 
 // optionFunc takes one option; hasValue tells "word=" from "word".
 type optionFunc func(o *options, value string, hasValue bool) error
@@ -155,6 +157,20 @@ func wordOption(words []string, set func(*options, string)) optionFunc {
 	}
 }
 
+// refused is for words that are known elsewhere, with what to do instead.
+func refused(why string) optionFunc {
+	return func(*options, string, bool) error { return errors.New(why) }
+}
+
+// version3 takes the one version of NFS.
+func version3(o *options, v string, has bool) error {
+	if !has || v != "3" && v != "3.0" {
+		return errors.New("rdmafs speaks NFS version 3 only (vers=3, which the server must offer)")
+	}
+	o.vers = "3"
+	return nil
+}
+
 func ignored(*options, string, bool) error { return nil }
 
 func fuseOption(word string) optionFunc {
@@ -167,16 +183,14 @@ func secondsOption(set func(*options, time.Duration)) optionFunc {
 	return intOption(0, maxSeconds, func(o *options, n int) { set(o, time.Duration(n)*time.Second) })
 }
 
-var versions = []string{"3", "3.0"}
-
 var optionTable = map[string]optionFunc{
 	"proto":     wordOption([]string{"rdma", "tcp"}, func(o *options, v string) { o.proto = v }),
 	"rdma":      rdmaOption,
 	"tcp":       flagOption(func(o *options) { o.proto = "tcp" }),
 	"port":      intOption(0, 65535, func(o *options, n int) { o.port = uint16(n) }),
 	"mountport": intOption(0, 65535, func(o *options, n int) { o.mountPort = uint16(n) }),
-	"vers":      wordOption(versions, func(o *options, v string) { o.vers = "3" }),
-	"nfsvers":   wordOption(versions, func(o *options, v string) { o.vers = "3" }),
+	"vers":      version3,
+	"nfsvers":   version3,
 	"rsize":     intOption(1024, 1<<20, func(o *options, n int) { o.rsize = n }),
 	"wsize":     intOption(1024, 1<<20, func(o *options, n int) { o.wsize = n }),
 	"timeo":     intOption(1, 36000, func(o *options, n int) { o.timeo = time.Duration(n) * 100 * time.Millisecond }),
@@ -221,6 +235,10 @@ var optionTable = map[string]optionFunc{
 
 	"nolock":     flagOption(func(*options) {}),
 	"local_lock": wordOption([]string{"all"}, func(*options, string) {}),
+
+	"remount": refused("a mount cannot be changed: unmount it (rdmafs umount MOUNTPOINT) and mount it with the new options"),
+	"bg":      refused("a mount is not tried in the background (fstab: nofail,x-systemd.automount mounts on first use)"),
+	"lock":    refused("locks are not sent to the server, they are local to the mount (nolock)"),
 
 	"defaults": ignored, "_netdev": ignored, "auto": ignored, "noauto": ignored, "user": ignored,
 	"users": ignored, "owner": ignored, "group": ignored, "nouser": ignored, "nofail": ignored,

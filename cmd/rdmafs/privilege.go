@@ -40,3 +40,16 @@ func capable(capability int) bool {
 	}
 	return data[capability/32].Effective&(1<<(capability%32)) != 0
 }
+
+// powerless says why a program with the set-user-ID bit, fusermount3, gains
+// nothing when this process starts it.
+func powerless() string {
+	const set = 1
+	if v, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err == nil && v == set {
+		return "fusermount3 gains no privileges here: no_new_privs is set, as by NoNewPrivileges= of a service or no-new-privileges of a container"
+	}
+	if v, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_ADMIN, 0, 0, 0); err == nil && v != set {
+		return "fusermount3 gains no CAP_SYS_ADMIN here: give it to the container"
+	}
+	return ""
+}

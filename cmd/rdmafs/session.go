@@ -71,6 +71,11 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 			failed = append(failed, err)
 		}
 	}
+	err = errors.Join(failed...)
+	var away *unreachableError
+	if err != nil && !errors.As(err, &away) {
+		return nil, err // the server was reached: another way to it would not have helped
+	}
 	return nil, errors.Join(append(failed, without...)...)
 }
 
@@ -284,6 +289,8 @@ func (s *session) explainConnect(err error) error {
 	case explained(err):
 	case errors.Is(err, syscall.ECONNREFUSED) && s.opts.proto == "rdma":
 		hint = "nothing listens there: does the server have NFS over RDMA enabled on that port? try proto=tcp"
+	case errors.Is(err, syscall.EADDRNOTAVAIL) && s.opts.srcAddr.IsValid():
+		hint = fmt.Sprintf("srcaddr=%s is no address of this host", s.opts.srcAddr)
 	case errors.Is(err, syscall.EADDRINUSE):
 		// The provider says what to do.
 	case errors.Is(err, context.Canceled):

@@ -53,14 +53,30 @@ func parseSource(s string) (source, error) {
 // resolve is the server's addresses in the order to try them.
 func (s source) resolve(ctx context.Context) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(s.host); err == nil {
-		return []netip.Addr{a.Unmap()}, nil
+		return []netip.Addr{a.Unmap()}, checkAddr(a.Unmap())
 	}
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", s.host)
 	if err != nil {
-		return nil, fmt.Errorf("cannot find the server's address: %w", err)
+		return nil, fmt.Errorf("cannot find the server's address: %w (is the name right, and in DNS or /etc/hosts?)", err)
 	}
 	for i := range found {
 		found[i] = found[i].Unmap()
 	}
 	return found, nil
+}
+
+// checkAddr refuses what can be no server's address.
+func checkAddr(a netip.Addr) error {
+	switch {
+	case a.IsUnspecified() || a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return fmt.Errorf("%s is no address of a server", a)
+	case !a.Is6() || !a.IsLinkLocalUnicast():
+		return nil
+	case a.Zone() == "":
+		return fmt.Errorf("%s is an address of one link: say which with its network interface, [%s%%eth0]:/export", a, a)
+	}
+	if _, err := net.InterfaceByName(a.Zone()); err != nil {
+		return fmt.Errorf("%s: this host has no network interface %q (ip link lists them)", a, a.Zone())
+	}
+	return nil
 }

@@ -2,14 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdmafs/rdmafs/fs"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
@@ -113,14 +114,9 @@ func askReport(mountPoint string) (r report, err error) {
 	if err != nil {
 		return r, withCode(exitUsage, err)
 	}
-	conn, err := dialControl(dir, "stats")
+	b, err := ask(dir, "stats")
 	if err != nil {
-		return r, withCode(exitFail, fmt.Errorf("%s: %w", mountPoint, err))
-	}
-	defer conn.Close()
-	b, err := io.ReadAll(conn)
-	if err != nil {
-		return r, withCode(exitFail, fmt.Errorf("%s: %w", mountPoint, err))
+		return r, withCode(exitFail, fmt.Errorf("%s: %w%s", mountPoint, err, remains(dir, err)))
 	}
 	if err := json.Unmarshal(b, &r); err != nil {
 		return r, withCode(exitSystem, fmt.Errorf("%s: the daemon's answer: %w", mountPoint, err))
@@ -128,24 +124,36 @@ func askReport(mountPoint string) (r report, err error) {
 	return r, nil
 }
 
+// remains says what there is on a directory for which no daemon has answered.
+func remains(dir string, err error) string {
+	m, ok, _ := fs.FindMount(dir)
+	var hung *stuckError
+	switch {
+	case errors.As(err, &hung):
+		return fmt.Sprintf(" (end the mount with: rdmafs umount -f %s)", dir)
+	case !errors.Is(err, errNoDaemon):
+		return ""
+	case !ok:
+		return ": nothing is mounted there"
+	case m.Type != "fuse.rdmafs":
+		return fmt.Sprintf(": it is a mount of type %s", m.Type)
+	case os.Geteuid() != 0 && m.UID != uint32(os.Geteuid()):
+		return fmt.Sprintf(": it is a mount of %s by user %d", m.Source, m.UID)
+	}
+	at, err := look(dir, false)
+	switch {
+	case errors.Is(err, errSilent):
+		return fmt.Sprintf(": what is there is a mount of %s that does not answer (end it with: rdmafs umount -f %s)", m.Source, dir)
+	case at.dead():
+		return fmt.Sprintf(": what is there is a dead mount of %s (end it with: rdmafs umount %s)", m.Source, dir)
+	}
+	return fmt.Sprintf(": what is there is a mount of %s, whose daemon has its socket elsewhere (was XDG_RUNTIME_DIR another when it was mounted?)", m.Source)
+}
+
 func printJSON(to io.Writer, v any) error {
 	e := json.NewEncoder(to)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
-}
-
-// mountPointArg is the absolute name of a mount point, found without touching
-// the mount itself, whose server may be gone.
-func mountPointArg(arg string) (string, error) {
-	abs, err := filepath.Abs(arg)
-	if err != nil {
-		return "", err
-	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(parent, filepath.Base(abs)), nil
 }
 
 func printReport(to io.Writer, r report) error {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -51,19 +50,36 @@ func umount(dir string, force, lazy bool) error {
 	case m.Type != "fuse.rdmafs":
 		return fmt.Errorf("%s is a mount of type %s, not of rdmafs (use umount)", dir, m.Type)
 	}
-	if force {
-		_ = abort(dir) // without a daemon there is nothing to fail
+	if lazy && !force {
+		return detach(dir, true)
 	}
 	// It holds us before it can end: how it ends is not missed.
 	daemon, err := dialWaiter(dir)
-	if err != nil && !errors.Is(err, errNoDaemon) {
+	var hung *stuckError
+	switch {
+	case errors.As(err, &hung) && force:
+		if err := detach(dir, true); err != nil {
+			return err
+		}
+		return hung.unmounted(dir)
+	case errors.As(err, &hung):
+		return fmt.Errorf("%s: not unmounted: %w (rdmafs umount -f %s unmounts it all the same, and what is not written yet may be lost)", dir, err, dir)
+	case err != nil && !errors.Is(err, errNoDaemon):
 		return err
 	}
 	if daemon != nil {
 		defer daemon.Close()
 	}
+	if force {
+		_, _ = ask(dir, "abort") // without a daemon there is nothing to fail
+		daemon.hurry()
+	}
+	unseen := daemon == nil && !force && served(dir)
 	if err := detach(dir, lazy || force); err != nil {
 		return err
+	}
+	if unseen {
+		fmt.Fprintf(os.Stderr, "rdmafs: note: %s is unmounted, but its daemon has its socket elsewhere and could not be asked (was XDG_RUNTIME_DIR another when it was mounted?): it may still be writing\n", dir)
 	}
 	if daemon == nil || lazy {
 		return nil
@@ -71,37 +87,51 @@ func umount(dir string, force, lazy bool) error {
 	return awaitEnd(dir, daemon)
 }
 
-// abort has the daemon of dir fail what waits for the server, and end.
-func abort(dir string) error {
-	conn, err := dialControl(dir, "abort")
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = io.ReadAll(conn)
-	return err
+// served says that a mount has a daemon, which does not answer as it should.
+func served(dir string) bool {
+	at, err := look(dir, false)
+	return err == nil && at.errno == 0
 }
 
 // abandon ends the daemon of a mount that is detached.
 func abandon(dir string) error {
 	daemon, err := dialWaiter(dir)
+	var hung *stuckError
+	if errors.As(err, &hung) {
+		return hung.unmounted(dir)
+	}
 	if err != nil {
 		return fmt.Errorf("%s is not mounted", dir)
 	}
 	defer daemon.Close()
-	if err := abort(dir); err != nil {
+	if _, err := ask(dir, "abort"); err != nil {
 		return err
 	}
+	daemon.hurry()
 	return awaitEnd(dir, daemon)
 }
 
 // awaitEnd returns when the daemon has ended, with what it says went wrong.
 func awaitEnd(dir string, daemon *waiter) error {
 	wrong, err := daemon.end()
-	if wrong != "" {
+	var hung *stuckError
+	switch {
+	case wrong != "":
 		return fmt.Errorf("%s: unmounted, but %s", dir, wrong)
+	case errors.As(err, &hung):
+		return hung.unmounted(dir)
 	}
 	return err
+}
+
+// unmountOwn unmounts a mount of this process, never one that was mounted since
+// in its place. It fails while files are open.
+func unmountOwn(f *fs.FS) error {
+	dir, err := f.Place()
+	if err != nil {
+		return err
+	}
+	return detach(dir, false)
 }
 
 func detach(dir string, lazy bool) error {

@@ -14,21 +14,20 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 	if err := c.checkName("CREATE", name); err != nil {
 		return nfsclient.Made{}, err
 	}
-	args := wire.CreateArgs{Where: wire.DirOp{Dir: dir, Name: name}, Attr: fromSetAttr(&s)}
-	if !exclusive {
-		return c.create(ctx, cr, &args)
-	}
-	if !c.noExclusive.Load() {
+	// Never unchecked: nobody could tell a file that was made from one that is
+	// another's.
+	args := wire.CreateArgs{Where: wire.DirOp{Dir: dir, Name: name}, Attr: fromSetAttr(&s), Mode: wire.Guarded}
+	if exclusive && !c.noExclusive.Load() {
 		m, err := c.createExclusive(ctx, cr, args, s)
 		if st, _ := nfsclient.StatusOf(err); st != nfsclient.ErrNotSupp {
 			return m, err
 		}
 		c.noExclusive.Store(true)
 	}
-	// The server checks for the name too, but takes a call that it sees twice
-	// for a second one unless its request cache knows better.
-	args.Mode = wire.Guarded
-	return c.create(ctx, cr, &args)
+	// The server takes a call that it sees twice for a second one, unless its
+	// request cache knows better.
+	var res wire.MadeRes
+	return c.make(ctx, cr, createRequest(&args, &res), &res, args.Where)
 }
 
 // createExclusive makes the file under a verifier by which the server knows
@@ -64,20 +63,6 @@ func (c *Client) createExclusive(ctx context.Context, cr nfsclient.Cred, args wi
 
 func createRequest(args *wire.CreateArgs, res *wire.MadeRes) *request {
 	return &request{op: "CREATE", proc: wire.ProcCreate, args: args, res: res, status: &res.Status, replyMax: wire.CreateReplyMax}
-}
-
-func (c *Client) create(ctx context.Context, cr nfsclient.Cred, args *wire.CreateArgs) (nfsclient.Made, error) {
-	var res wire.MadeRes
-	m, err := c.make(ctx, cr, createRequest(args, &res), &res, args.Where)
-	if err != nil || m.Attr.Type == nfsclient.Regular {
-		return m, err
-	}
-	// Linux servers answer an unchecked create with whatever has the name.
-	status := nfsclient.ErrExist
-	if m.Attr.Type == nfsclient.Directory {
-		status = nfsclient.ErrIsDir
-	}
-	return nfsclient.Made{Dir: m.Dir}, &nfsclient.Error{Op: "CREATE", Status: status}
 }
 
 // Mkdir implements nfsclient.Client.

@@ -13,33 +13,18 @@ var (
 	size0     = uint64(0)
 )
 
-func TestCreateUnchecked(t *testing.T) {
+func TestCreateGuarded(t *testing.T) {
 	c, nfs, _, _ := mounted(t)
 	var args wire.CreateArgs
 	nfs.expect(nfsStep(wire.ProcCreate, &wire.MadeRes{Handle: newHandle, Attr: filePost, Dir: wire.Wcc{After: dirPost}}).
 		with(&args, func(t *testing.T) {
-			if args.Mode != wire.Unchecked || args.Where != (wire.DirOp{Dir: "d", Name: "f"}) || args.Attr.Mode.V != 0o644 || !args.Attr.Size.Set {
+			if args.Mode != wire.Guarded || args.Where != (wire.DirOp{Dir: "d", Name: "f"}) || args.Attr.Mode.V != 0o644 || !args.Attr.Size.Set {
 				t.Errorf("%+v", args)
 			}
 		}))
 	m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{Mode: &mode644, Size: &size0}, false)
 	if err != nil || m.Handle != "new" || m.Attr.FileID != 2 || m.Dir.After == nil {
 		t.Errorf("%+v, %v", m, err)
-	}
-}
-
-// A server may answer an unchecked create with a file of another type.
-func TestCreateOverOtherTypes(t *testing.T) {
-	c, nfs, _, _ := mounted(t)
-	fifo := filePost
-	fifo.Attr.Type = nfsclient.FIFO
-	for want, attr := range map[nfsclient.Status]wire.PostAttr{nfsclient.ErrIsDir: dirPost, nfsclient.ErrExist: fifo} {
-		nfs.expect(nfsStep(wire.ProcCreate, &wire.MadeRes{Handle: newHandle, Attr: attr, Dir: wire.Wcc{After: dirPost}}))
-		m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{}, false)
-		wantStatus(t, err, want)
-		if m.Handle != "" || m.Dir.After == nil {
-			t.Errorf("%+v", m)
-		}
 	}
 }
 

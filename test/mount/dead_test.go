@@ -107,22 +107,7 @@ func TestForcedUmount(t *testing.T) {
 			}
 			m := Mount(t, s.source(), Options{Words: s.words(who.proto, ""), Wrapper: who.wrapper, Dir: dir})
 			_, exited := daemon(t, m)
-			// A shell writes, says so, and holds the file until its input ends.
-			holder := command(who.wrapper, "sh", "-c", "exec 3>"+dir+"/mine; echo unwritten >&3; echo written; read end")
-			input, err := holder.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			output, err := holder.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := holder.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := output.Read(make([]byte, 16)); err != nil {
-				t.Fatal(err)
-			}
+			release := holdFile(t, who.wrapper, filepath.Join(dir, "mine"))
 			s.silent.Store(true)
 			reader := command(who.wrapper, "env", "LC_ALL=C", "cat", filepath.Join(dir, "theirs"))
 			var said bytes.Buffer
@@ -137,8 +122,7 @@ func TestForcedUmount(t *testing.T) {
 			if err := reader.Wait(); err == nil || !strings.Contains(said.String(), "Input/output error") {
 				t.Errorf("the reader ended with %v and said %q", err, said.String())
 			}
-			input.Close()
-			_ = holder.Wait()
+			release()
 			if _, mounted, err := fs.FindMount(dir); mounted || err != nil {
 				t.Errorf("still mounted (%v)", err)
 			}
@@ -271,7 +255,8 @@ func TestKilledDaemon(t *testing.T) {
 		}
 		exited()
 		checkFailure(t, Command(t, w, "mount", s.source(), dir, "-o", o.Words), fail, "dead", "rdmafs umount")
-		checkFailure(t, Command(t, w, "stats", dir), fail, "no rdmafs daemon")
+		checkFailure(t, Command(t, w, "mount", s.source(), dir+"/sub", "-o", o.Words), fail, "dead", s.source(), "rdmafs umount -f "+dir)
+		checkFailure(t, Command(t, w, "stats", dir), fail, "no rdmafs daemon", "dead mount of "+s.source(), "rdmafs umount "+dir)
 		m.Umount(t)
 		m = Mount(t, s.source(), o)
 		if err := command(w, "sh", "-c", "echo x > $0/$(id -u)", dir).Run(); err != nil {

@@ -2,6 +2,7 @@ package mount
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -128,6 +129,10 @@ func trialsIn(t *testing.T, dir string) {
 		left, err := filepath.Glob(filepath.Join(dir, "rdmafs-doctor.*"))
 		if err != nil || len(left) > 0 || strings.Contains(string(mounts), dir) {
 			t.Errorf("the doctor left %q, %v", left, err)
+		}
+		// An ordinary user's folder of control sockets stays, without any.
+		if err := os.Remove(filepath.Join(dir, "rdmafs-65534")); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
 		}
 	})
 }

@@ -37,6 +37,15 @@ func TestMountErrors(t *testing.T) {
 	}{
 		{"unknown option", local, dir, "frobnicate", usage, []string{`"frobnicate"`, "unknown"}},
 		{"bad value", local, dir, "proto=carrier-pigeon", usage, []string{"proto=carrier-pigeon", "rdma"}},
+		{"remount", local, dir, "remount,ro", usage, []string{`"remount"`, "unmount it"}},
+		{"wrong version", local, dir, "vers=4.2", usage, []string{`"vers=4.2"`, "version 3 only"}},
+		{"no name", local, "", "", usage, []string{"no name"}},
+		{"mount point in a file", local, filepath.Join(file, "x"), "", fail, []string{"not a directory", file}},
+		{"address of nobody", "0.0.0.0:/x", dir, "", fail, []string{"0.0.0.0 is no address of a server"}},
+		{"address of a link", "[fe80::1]:/x", dir, "", fail, []string{"[fe80::1%eth0]:/export"}},
+		{"no such interface", "[fe80::1%none]:/x", dir, "", fail, []string{`no network interface "none"`}},
+		{"address of another host, rdma", local, dir, fmt.Sprintf("srcaddr=192.0.2.1,port=%d", closed), fail, []string{"srcaddr=192.0.2.1 is no address of this host"}},
+		{"address of another host, tcp", local, dir, fmt.Sprintf("proto=tcp,srcaddr=192.0.2.1,port=%d", closed), fail, []string{"srcaddr=192.0.2.1 is no address of this host"}},
 		{"no colon", "server", dir, "", usage, []string{"server:/export"}},
 		{"mount point missing", local, filepath.Join(dir, "none"), "", fail, []string{"does not exist", "mkdir"}},
 		{"mount point a file", local, file, "", fail, []string{"not a directory", file}},
@@ -55,6 +64,17 @@ func TestMountErrors(t *testing.T) {
 			}
 			checkFailure(t, Command(t, nil, args...), c.code, c.says...)
 		})
+	}
+}
+
+// TestRefusedWhenReached: where the server was reached and refused, what RDMA
+// would need on this host is no part of the answer.
+func TestRefusedWhenReached(t *testing.T) {
+	s := startServer(t, serverOptions{})
+	r := Command(t, nil, "mount", "127.0.0.1:/no/such/export", t.TempDir(), "-o", s.words("rdma", ""))
+	checkFailure(t, r, fail, "no such export")
+	if strings.Contains(r.Stderr, "rdma=") {
+		t.Errorf("%q speaks of providers", r.Stderr)
 	}
 }
 
@@ -86,6 +106,9 @@ func TestUmountErrors(t *testing.T) {
 	checkFailure(t, Command(t, nil, "stats", dir), fail, "no rdmafs daemon")
 	checkFailure(t, Command(t, nil, "frobnicate"), usage, "unknown command")
 	checkFailure(t, Command(t, nil, "mount"), usage, "SERVER:/EXPORT")
+	checkFailure(t, Command(t, nil, "umount", "-z", dir), usage, "-z", "rdmafs umount --help")
+	checkFailure(t, Command(t, nil, "umount", ""), usage, "no name")
+	checkFailure(t, Command(t, nil, "status", "/proc"), fail, "type proc")
 }
 
 // closedPort is a port of 127.0.0.1 where nobody listens.

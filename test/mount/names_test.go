@@ -72,6 +72,37 @@ func TestControlSocket(t *testing.T) {
 	os.RemoveAll(filepath.Join(run, "rdmafs"))
 }
 
+// TestOtherEnvironment: a mount is found by commands whose XDG_RUNTIME_DIR is
+// another than that of the mount, if it has its socket in a usual place; if not,
+// they say why not, and a umount that it may not have waited.
+func TestOtherEnvironment(t *testing.T) {
+	s := startServer(t, serverOptions{})
+	w := asUser(t)
+	dir, odd := userDir(t), userDir(t)
+	with := append(append([]string(nil), w...), "env", "XDG_RUNTIME_DIR="+odd)
+	without := append(append([]string(nil), w...), "env", "-u", "XDG_RUNTIME_DIR")
+	if os.Geteuid() != 0 {
+		if _, err := os.Stat(fmt.Sprintf("/run/user/%d", os.Geteuid())); err == nil {
+			t.Skip("the socket would be in the user's own directory")
+		}
+	}
+	words := s.words("rdma", "")
+	Mount(t, s.source(), Options{Words: words, Wrapper: without, Dir: dir})
+	_, exited := daemon(t, &Mounted{Dir: dir, wrapper: with})
+	if r := Command(t, with, "umount", dir); r.Code != 0 || r.Stderr != "" {
+		t.Errorf("umount: %d, %s", r.Code, r.Stderr)
+	}
+	exited()
+	m := Mount(t, s.source(), Options{Words: words, Wrapper: with, Dir: dir})
+	_, exited = daemon(t, m)
+	checkFailure(t, Command(t, without, "status", dir), fail, "XDG_RUNTIME_DIR", s.source())
+	if r := Command(t, without, "umount", dir); r.Code != 0 || !strings.Contains(r.Stderr, "may still be writing") {
+		t.Errorf("umount: %d, %s", r.Code, r.Stderr)
+	}
+	exited()
+	os.Remove(filepath.Join(odd, "rdmafs"))
+}
+
 // TestMountOnMount: the upper mount is used and unmounted first.
 func TestMountOnMount(t *testing.T) {
 	dir := t.TempDir()

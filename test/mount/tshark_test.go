@@ -35,6 +35,11 @@ func TestTshark(t *testing.T) {
 // recordMount records mounts that take every way of a call.
 func recordMount(t *testing.T, mtu int, file string) {
 	a, b := netns.Hosts(t, mtu)
+	for _, h := range []netns.Host{a, b} {
+		if err := h.Cut(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var s *server
 	if err := b.Do(func() error {
 		s = startServer(t, serverOptions{host: b.IPv4, client: a.IPv4})

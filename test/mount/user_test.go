@@ -32,7 +32,11 @@ func userDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Remove(dir) })
+	t.Cleanup(func() {
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	if os.Geteuid() == 0 {
 		if err := os.Chown(dir, 65534, 65534); err != nil {
 			t.Fatal(err)
@@ -87,7 +91,20 @@ func TestUserErrors(t *testing.T) {
 	bare := append(append([]string(nil), wrapper...), "env", "PATH=/nonexistent")
 	checkFailure(t, Command(t, bare, "mount", s.source(), dir, "-o", s.words("rdma", "")), usage, "fusermount3", "fuse3")
 	checkFailure(t, Command(t, wrapper, "mount", s.source(), dir, "-o", s.words("rdma", "allow_other")), usage, "allow_other", "fuse.conf")
+	words := s.words("rdma", "")
+	tied := append([]string{"setpriv", "--no-new-privs"}, wrapper...)
+	checkFailure(t, Command(t, tied, "mount", s.source(), dir, "-o", words), fail, "fusermount3", "no_new_privs")
+	lost := append(append([]string(nil), wrapper...), "env", "XDG_RUNTIME_DIR=/nonexistent/dir")
+	checkFailure(t, Command(t, lost, "mount", s.source(), dir, "-o", words), fail, "control sockets", "XDG_RUNTIME_DIR")
 	if os.Geteuid() == 0 {
+		bound := append([]string{"setpriv", "--bounding-set", "-sys_admin"}, wrapper...)
+		checkFailure(t, Command(t, bound, "mount", s.source(), dir, "-o", words), fail, "fusermount3", "CAP_SYS_ADMIN", "container")
+		secret, err := os.MkdirTemp("", "rdmafs-secret.")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(secret)
+		checkFailure(t, Command(t, wrapper, "mount", s.source(), filepath.Join(secret, "x"), "-o", words), fail, "user 65534 may not")
 		foreign, err := os.MkdirTemp("", "rdmafs-root.")
 		if err != nil {
 			t.Fatal(err)
