@@ -37,6 +37,9 @@ func StartTest(t testing.TB, c Config) *Guest {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if g.boots > 1 {
+		t.Logf("the guest came up at boot %d: the emulator tripped over a patched instruction before", g.boots)
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("console of the guest:\n%s", g.Console())
