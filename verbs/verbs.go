@@ -82,9 +82,10 @@ type ConnOptions struct {
 	ReadsIn, ReadsOut int
 	// LocalAddr, when valid, is the address to connect from.
 	LocalAddr netip.Addr
-	// Prepare, when not nil, is called once with the new queue pair before the
-	// peer can send on it: the place to post the first receives. An error
-	// ends the set-up and is returned from it.
+	// Prepare, when not nil, is called with the new queue pair before the peer
+	// can send on it: the place to post the first receives. An error ends the
+	// set-up and is returned from it. A Dial that has to begin anew calls it
+	// again, with another queue pair; the former, and what was posted, is gone.
 	Prepare func(QP) error
 }
 

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"syscall"
@@ -39,22 +40,36 @@ func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOption
 	}
 	limited, cancel := context.WithTimeout(ctx, setupTime)
 	defer cancel()
-	c, err := d.dial(limited, to, &o, &caps)
-	if err != nil {
-		return nil, connError(ctx, "dial", to, err)
-	}
-	if o.Prepare != nil {
-		if err := o.Prepare(c); err != nil {
-			c.Close()
-			return nil, err
+	for choice := 1; ; choice++ {
+		c, err := d.dial(limited, to, &o, &caps)
+		if err != nil {
+			return nil, connError(ctx, "dial", to, err)
+		}
+		if o.Prepare != nil {
+			if err := o.Prepare(c); err != nil {
+				c.Close()
+				return nil, err
+			}
+		}
+		if err = c.initiate(limited, &o); err == nil {
+			c.start()
+			return c, nil
+		}
+		c.Close()
+		if !portTaken(err) || choice == portChoices {
+			return nil, connError(ctx, "dial", to, err)
 		}
 	}
-	if err := c.initiate(limited, &o); err != nil {
-		c.Close()
-		return nil, connError(ctx, "dial", to, err)
-	}
-	c.start()
-	return c, nil
+}
+
+// portChoices is how often a port may be chosen. iWARP's ports are TCP's, and the
+// connection manager, which chooses, does not know those that sockets have.
+const portChoices = 8
+
+// portTaken tells if err means that a socket has the port chosen, or had it for
+// the same peer a moment ago.
+func portTaken(err error) bool {
+	return errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
 // dial makes a queue pair on the adapter that the route leads through. caps is

@@ -5,7 +5,9 @@ package ibv
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -58,12 +60,13 @@ func (s *side) options() verbs.ConnOptions {
 	}}
 }
 
-// meet connects both sides at an address of the server's and sends a word.
-func meet(t *testing.T, client, server *side, at netip.Addr) {
+// meet connects both sides at an address of the server's, whose port may be 0,
+// and sends a word.
+func meet(t *testing.T, client, server *side, at netip.AddrPort) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	l, err := server.dev.Listen(netip.AddrPortFrom(at, 0), verbs.ListenOptions{})
+	l, err := server.dev.Listen(at, verbs.ListenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +119,7 @@ func TestIPv6(t *testing.T) {
 	t.Cleanup(func() { shell(t, "ip addr del "+at.String()+"/64 dev eth0") })
 	c := Config{Peer: netip.AddrPortFrom(at, 0)}
 	client, server := newSide(t, c), newSide(t, c)
-	meet(t, client, server, at)
+	meet(t, client, server, netip.AddrPortFrom(at, 0))
 	if got := client.conn.LocalAddr().Addr(); got != at {
 		t.Errorf("connected from %s", got)
 	}
@@ -128,7 +131,7 @@ func TestNamedAdapter(t *testing.T) {
 	name := kind(t) + "0"
 	c := Config{Peer: at, Adapter: name}
 	client, server := newSide(t, c), newSide(t, Config{Peer: at})
-	meet(t, client, server, at.Addr())
+	meet(t, client, server, at)
 	var missing *UnavailableError
 	if _, err := Open(t.Context(), Config{Peer: at, Adapter: "none0"}); !errors.As(err, &missing) {
 		t.Errorf("an adapter that is not there: %v", err)
@@ -138,10 +141,10 @@ func TestNamedAdapter(t *testing.T) {
 // TestIdleAdapterIsLeft: an adapter that no Dial has chosen last, and that has no
 // connection, keeps nothing pinned.
 func TestIdleAdapterIsLeft(t *testing.T) {
-	a, b := adapterAddr(t).Addr(), netip.MustParseAddr("10.78.0.1")
+	a, b := adapterAddr(t), netip.MustParseAddrPort("10.78.0.1:0")
 	shell(t, "ip link add dum8 type dummy && ip link set dum8 address 02:00:00:00:00:78 up && ip addr add 10.78.0.1/24 dev dum8 && "+
 		"rdma link add "+kind(t)+"8 type "+kind(t)+" netdev dum8")
-	c := Config{Peer: netip.AddrPortFrom(a, 0)}
+	c := Config{Peer: a}
 	client, server := newSide(t, c), newSide(t, c)
 	meet(t, client, server, a)
 	first := *client
@@ -151,8 +154,57 @@ func TestIdleAdapterIsLeft(t *testing.T) {
 	client.hangUp(t)
 	server.hangUp(t)
 	meet(t, client, server, a)
-	if n := len(client.dev.(*device).domains); n != 1 {
-		t.Errorf("%d adapters have the arenas registered, one is used", n)
+	// librdmacm may list an adapter anew, as another, when one is added: the
+	// first connection can thus have a domain of its own.
+	for a, dom := range client.dev.(*device).domains {
+		if dom.conns == 0 {
+			t.Errorf("adapter %s has the arenas registered, and nobody uses it", a.name)
+		}
+	}
+}
+
+// TestPortTaken: a socket has the port that the connection manager chooses first,
+// which is never the one it chose last.
+func TestPortTaken(t *testing.T) {
+	if kind(t) != "siw" {
+		t.Skip("only iWARP's ports are TCP's")
+	}
+	at := adapterAddr(t)
+	client, server := newSide(t, Config{Peer: at}), newSide(t, Config{Peer: at})
+	const choices = "/proc/sys/net/ipv4/ip_local_port_range"
+	before, err := os.ReadFile(choices)
+	if err == nil {
+		err = os.WriteFile(choices, []byte("40000 40001"), 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.WriteFile(choices, before, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	taken, err := net.Listen("tcp", netip.AddrPortFrom(at.Addr(), 40000).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+
+	for range 2 {
+		l, err := server.dev.Listen(netip.AddrPortFrom(at.Addr(), 0), verbs.ListenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.Addr().Port(); got != 40001 {
+			t.Errorf("listens on port %d", got)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	meet(t, client, server, netip.AddrPortFrom(at.Addr(), 40100))
+	if got := client.conn.LocalAddr().Port(); got != 40001 {
+		t.Errorf("connected from port %d", got)
 	}
 }
 
@@ -168,7 +220,7 @@ func TestPortDownAndRouteMoved(t *testing.T) {
 	if got := client.dev.Caps().Device; got != first {
 		t.Fatalf("the route leads to %s, want %s", got, first)
 	}
-	meet(t, client, server, at)
+	meet(t, client, server, netip.AddrPortFrom(at, 0))
 
 	shell(t, "ip link set dum7 down")
 	for name, s := range map[string]*side{"client": client, "server": server} {
@@ -193,7 +245,7 @@ func TestPortDownAndRouteMoved(t *testing.T) {
 	shell(t, "ip addr del 10.77.0.1/24 dev dum7 && ip addr add 10.77.0.1/24 dev eth0")
 	// The kernel removes no adapter that a process has open: the other one stays.
 	t.Cleanup(func() { shell(t, "ip addr del 10.77.0.1/24 dev eth0") })
-	meet(t, client, server, at)
+	meet(t, client, server, netip.AddrPortFrom(at, 0))
 	if got := client.dev.Caps().Device; got == first {
 		t.Errorf("the route moved, and %s is still used", got)
 	}

@@ -39,15 +39,9 @@ func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listene
 	if o.Backlog <= 0 {
 		o.Backlog = defaultBacklog
 	}
-	m, err := newCMID(false)
-	if err == nil {
-		s := makeSockaddr(at)
-		if err = errno(C.rv_bind(m.id, unsafe.Pointer(&s))); err == nil {
-			err = errno(C.rv_listen(m.id, C.int(o.Backlog)))
-		}
-		if err != nil {
-			m.close()
-		}
+	m, err := listenAt(at, o.Backlog)
+	for choice := 1; at.Port() == 0 && portTaken(err) && choice < portChoices; choice++ {
+		m, err = listenAt(at, o.Backlog)
 	}
 	if err != nil {
 		d.release()
@@ -64,6 +58,23 @@ func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listene
 	l.run.Add(1)
 	go l.runRequests(ctx)
 	return l, nil
+}
+
+// listenAt makes an identifier that listens.
+func listenAt(at netip.AddrPort, backlog int) (*cmID, error) {
+	m, err := newCMID(false)
+	if err != nil {
+		return nil, err
+	}
+	s := makeSockaddr(at)
+	if err = errno(C.rv_bind(m.id, unsafe.Pointer(&s))); err == nil {
+		err = errno(C.rv_listen(m.id, C.int(backlog)))
+	}
+	if err != nil {
+		m.close()
+		return nil, err
+	}
+	return m, nil
 }
 
 func (l *listener) Addr() netip.AddrPort { return l.addr }
