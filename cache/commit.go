@@ -88,10 +88,12 @@ func (i *Inode) commitLocked(ctx context.Context) error {
 	}
 	w.commits = true
 	w.batch++
+	cr, had, same := w.unstable[0].cr, w.unstable[0].ver, true
 	for _, e := range w.unstable {
 		e.batch = w.batch
+		same = same && e.ver == had
 	}
-	cr := w.unstable[0].cr
+	settled := w.settled()
 	i.unlock()
 	st := i.begin()
 	ver, wcc, err := i.commitCall(ctx, cr)
@@ -113,6 +115,13 @@ func (i *Inode) commitLocked(ctx context.Context) error {
 		}
 	}
 	w.unstable = rest
+	if err == nil && same && ver == had {
+		// What was replaced meanwhile was committed, too: what replaced it need
+		// not answer for it. Else who goes on writing would keep others waiting.
+		for _, e := range rest {
+			e.seq = max(e.seq, settled+1)
+		}
+	}
 	if err != nil && !again && len(lost) > 0 {
 		i.fail(err)
 	}
@@ -130,6 +139,17 @@ func (i *Inode) commitLocked(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// settled is up to which write all have been sent and answered.
+func (w *writeback) settled() uint64 {
+	seq := w.seq
+	for _, l := range []layer{w.dirty, w.flight} {
+		for _, e := range l {
+			seq = min(seq, e.seq-1)
+		}
+	}
+	return seq
 }
 
 func (i *Inode) commitCall(ctx context.Context, cr nfsclient.Cred) (nfsclient.Verifier, nfsclient.Wcc, error) {

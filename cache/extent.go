@@ -24,7 +24,7 @@ type extent struct {
 
 	cr    nfsclient.Cred
 	key   userKey
-	seq   uint64    // of the oldest write in it
+	seq   uint64    // of the oldest write in it, or that it answers for
 	born  time.Time // when that was
 	ready bool      // send without waiting for more
 	ver   nfsclient.Verifier
@@ -73,6 +73,14 @@ func (l *layer) remove(e *extent) {
 	copy((*l)[k:], (*l)[k+1:])
 	(*l)[len(*l)-1] = nil
 	*l = (*l)[:len(*l)-1]
+}
+
+// inherit has what stands in [off, end) answer for a write from seq on whose
+// bytes it replaces: who waits for that write waits for these then.
+func (l layer) inherit(off, end int64, seq uint64) {
+	for k := l.from(off); k < len(l) && l[k].off < end; k++ {
+		l[k].seq = min(l[k].seq, seq)
+	}
 }
 
 func (l layer) end() int64 {

@@ -40,6 +40,15 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 		return nil, false, err
 	}
 	if mode.Truncate {
+		// Unlike for truncate(2), the kernel goes on writing pages while it waits
+		// for this: those that were stored to before must not come after the cut.
+		// There are none where nobody has the file open.
+		i.mu.Lock()
+		if i.opens > 0 {
+			i.doubt()
+		}
+		i.unlock()
+		c.clear(ctx, i)
 		var none uint64
 		if _, _, err := c.SetAttr(ctx, cr, i, nfsclient.SetAttr{Size: &none}); err != nil {
 			return nil, false, err

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"math"
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -10,7 +11,8 @@ import (
 // Inode.mu guards it. Newer layers stand over older ones: dirty has not been
 // sent, flight is being sent, unstable was answered and waits for a COMMIT.
 // No two WRITEs under way overlap, since dirty extents wait for those in
-// flight; unstable never keeps a byte that a later WRITE has replaced.
+// flight; unstable never keeps a byte that a later WRITE has replaced. Until a
+// write is on stable storage, what has replaced it answers for it.
 type writeback struct {
 	dirty, flight, unstable layer
 
@@ -86,6 +88,8 @@ func (i *Inode) list() {
 // sent once more. It takes over e's hold on the stage.
 func (i *Inode) redirty(e *extent) {
 	w := &i.wb
+	w.dirty.inherit(e.off, e.end(), e.seq)
+	w.flight.inherit(e.off, e.end(), e.seq)
 	for _, d := range w.dirty.gaps(nil, e.off, e.end()) {
 		for _, g := range w.flight.gaps(nil, d.off, d.end) {
 			p := e.part(g.off, g.end)
@@ -96,15 +100,18 @@ func (i *Inode) redirty(e *extent) {
 	i.unref(e.st)
 }
 
-// replaced cuts [off, end) out of unstable: newer bytes are on the server.
-func (i *Inode) replaced(off, end int64) {
+// replaced cuts [off, end) out of unstable: newer bytes are on the server. It
+// returns the seq of the oldest write that has lost some.
+func (i *Inode) replaced(off, end int64) (oldest uint64) {
 	w := &i.wb
+	oldest = math.MaxUint64
 	for {
 		k := w.unstable.from(off)
 		if k == len(w.unstable) || w.unstable[k].off >= end {
-			return
+			return oldest
 		}
 		e := w.unstable[k]
+		oldest = min(oldest, e.seq)
 		w.unstable.remove(e)
 		if e.off < off {
 			w.unstable.insert(e.part(e.off, off))
@@ -158,9 +165,9 @@ func (i *Inode) sent(e *extent, how nfsclient.Stable, ver nfsclient.Verifier, ag
 		i.dropExtent(e)
 	default:
 		i.attr.Size = max(i.attr.Size, uint64(e.end()))
-		i.replaced(e.off, e.end())
+		oldest := i.replaced(e.off, e.end())
 		if how == nfsclient.Unstable {
-			e.ver, e.batch = ver, 0
+			e.ver, e.batch, e.seq = ver, 0, min(e.seq, oldest)
 			w.unstable.insert(e)
 		} else {
 			i.dropExtent(e)

@@ -24,7 +24,7 @@ import (
 
 var (
 	stormSessions = flag.Int("storm.sessions", 12, "how often TestStorm opens each of its files")
-	stormSeed     = flag.Uint64("storm.seed", 0, "the first seed of TestStorm; 0 for a random one")
+	stormSeed     = flag.Uint64("storm.seed", 0, "the first seed of the storms; 0 for a random one")
 )
 
 // storm befalls a server's calls: it delays them and their replies, so that they
