@@ -341,16 +341,9 @@ func (k *serverCall) unref() {
 	}
 }
 
-// release gives the leases back. No work request may name them any more.
+// release gives back what the call has for the time that it lasts.
 func (k *serverCall) release() {
-	if k.lease.Len > 0 {
-		k.c.s.pool.release(&k.c.acct, k.lease)
-		k.lease, k.spare = mem.Seg{}, 0
-	}
-	for _, s := range k.extra {
-		k.c.s.pool.release(&k.c.acct, s)
-	}
-	k.extra = k.extra[:0]
+	k.giveBack()
 	clear(k.payloads[:k.added])
 	k.added = 0
 	k.sg = k.sg[:0]
