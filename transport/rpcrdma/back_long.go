@@ -73,9 +73,6 @@ func (k *backCall) read(ctx context.Context, s Segment, off int) bool {
 // room for the header if it fits there, and else, by the requests it leaves in
 // k.wrs, into the reply chunk of h.
 func (k *backCall) place(h *Header, room, n int) (int, *refusal, bool) {
-	for _, w := range h.Lists.Write {
-		w.fill(0)
-	}
 	chunk := h.Lists.Reply
 	if room+n <= k.msg.Len {
 		copy(k.msg.Slice(room, n).Bytes(), k.longReply.Bytes())

@@ -112,6 +112,8 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		switch {
 		case !bad.Fixed:
 			k.abandon(ctx, err)
+		case bad.Answer == 0 && k.c.back != nil && k.c.back.garbled(&k.hdr, bad, a.n):
+			k.dismiss(ctx)
 		case bad.Answer == 0:
 			k.ignore(ctx)
 		default:
@@ -248,7 +250,8 @@ func (k *serverCall) isReply(in []byte, header int) (reply, awaited bool) {
 	h := &k.hdr
 	if h.Proc != Error {
 		xid, isReply, ok := oncrpc.PeekXID(in[header:])
-		reply = ok && isReply && xid == h.XID && h.Proc != NoMsg || h.Version == Version2 && h.Proc == NoMsg
+		// What of version 2 is said to be a reply is one, be it good or bad.
+		reply = ok && isReply && xid == h.XID && h.Proc != NoMsg || h.Version == Version2
 		if h.Version == Version2 && h.Direction == DirCall || h.Version == Version1 && !reply {
 			return false, false
 		}
