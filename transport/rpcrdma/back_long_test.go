@@ -151,6 +151,29 @@ func TestServerBackwardLongGivenUp(t *testing.T) {
 	c.wantLost()
 }
 
+// TestServerOpensNothingWithoutWindows: on a device without windows a key would
+// open the memory for the chunks of all clients, for as long as the connection.
+func TestServerOpensNothingWithoutWindows(t *testing.T) {
+	dev := &listenDevice{regionKeys: true}
+	if _, err := NewServer(dev, newTestProgram(), ServerConfig{ReadReplies: true}); err == nil {
+		t.Error("replies by read chunks")
+	}
+	p := backSwitch{seen: make(chan transport.Backchannel, 8)}
+	var binds atomic.Int32
+	_, conn := scriptServer(t, dev, p, ServerConfig{Backward: 1}, func(wr *verbs.SendWR) {
+		if wr.Op == verbs.OpBind {
+			binds.Add(1)
+		}
+	})
+	back := conn.introduced(p)
+	call := nullCall()
+	call.Args = longArgs(2000)
+	wantFate(t, back.Call(within(t, patience), call), transport.NotSent, errBackTooLong)
+	if binds.Load() > 0 {
+		t.Error("memory has been opened")
+	}
+}
+
 // write places b in a segment of the server's.
 func (c *rawClient) write(s Segment, b []byte) {
 	c.t.Helper()
@@ -402,67 +425,17 @@ func TestServerTakesBackwardReplies2(t *testing.T) {
 	}
 }
 
-// tellingSide is a serverSide that tells of what is posted.
-type tellingSide struct {
-	serverSide
-	posting func(wr *verbs.SendWR)
-}
-
-func (c tellingSide) PostAndReap(wrs []verbs.SendWR, wc []verbs.Completion) (posted, reaped int, err error) {
-	for i := range wrs {
-		c.posting(&wrs[i])
-	}
-	return c.serverSide.PostAndReap(wrs, wc)
-}
-
-type tellingRequest struct {
-	scriptRequest
-	posting func(wr *verbs.SendWR)
-}
-
-func (r tellingRequest) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
-	c, err := r.scriptRequest.Accept(ctx, o)
-	return tellingSide{c.(serverSide), r.posting}, err
-}
-
-// scriptServer serves a scripted client, which is told of what is posted to it.
-func scriptServer(t *testing.T, h transport.Handler, cfg ServerConfig, posting func(wr *verbs.SendWR)) (*Server, *scriptConn) {
-	t.Helper()
-	dev := &listenDevice{reqs: make(chan verbs.Request, 1)}
-	conn := &scriptConn{}
-	s, err := NewServer(dev, h, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	runServe := func() { served <- s.Serve(context.Background(), dev) }
-	go runServe()
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		<-served
-	})
-	dev.reqs <- tellingRequest{scriptRequest{conn: conn}, posting}
-	eventually(t, "receives", func() bool { return conn.receives() > 0 })
-	return s, conn
-}
-
 // TestServerBackwardLongFreesWindows: a client may be invalidating a key of a call
 // that is given up, and adapters may not stand one that is invalidated twice.
 func TestServerBackwardLongFreesWindows(t *testing.T) {
 	var invalidated atomic.Int32
 	p := backSwitch{seen: make(chan transport.Backchannel, 8)}
-	_, conn := scriptServer(t, p, ServerConfig{Backward: 1}, func(wr *verbs.SendWR) {
+	_, conn := scriptServer(t, new(listenDevice), p, ServerConfig{Backward: 1}, func(wr *verbs.SendWR) {
 		if wr.Op == verbs.OpLocalInvalidate {
 			invalidated.Add(1)
 		}
 	})
-	h := Header{XID: 9, Version: Version2, Credits: 16, Proc: ConnProp, V2: introduction(4096, uint32(BackwardGeneral), 0)}
-	conn.deliver(encodeHeader(&h), 0)
-	h = msgHeader2(1, Lists{})
-	conn.deliver(append(encodeHeader(&h), rpcCall(1, procNull)...), 0)
-	back := <-p.seen
+	back := conn.introduced(p)
 	call := nullCall()
 	call.Args, call.ReplyMax = longArgs(2000), 8000
 	ctx, cancel := context.WithCancel(context.Background())

@@ -161,6 +161,9 @@ func (b *backchannel) send(ctx context.Context, s *backSlot, c *transport.Call) 
 		case BackwardNone:
 			return errNoBackward
 		case BackwardGeneral:
+			if b.c.s.dev.Caps().RegionKeys {
+				break // as with ServerConfig.ReadReplies, nothing is opened
+			}
 			if long, err := b.sendLong(ctx, s, c, &h); long {
 				return err
 			}

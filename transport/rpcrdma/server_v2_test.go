@@ -77,7 +77,7 @@ func TestServerPropertiesGrant(t *testing.T) {
 func TestServerPropertiesInOrder(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
 	order := make(chan Proc, 8)
-	s, conn := scriptServer(t, newTestProgram(), ServerConfig{InlineIn: 16 << 10, InlineOut: 4096}, func(wr *verbs.SendWR) {
+	s, conn := scriptServer(t, new(listenDevice), newTestProgram(), ServerConfig{InlineIn: 16 << 10, InlineOut: 4096}, func(wr *verbs.SendWR) {
 		b := make([]byte, wr.Local.Len())
 		wr.Local.CopyOut(0, b)
 		var h Header
