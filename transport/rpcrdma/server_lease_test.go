@@ -93,3 +93,47 @@ func TestReadReplyWithoutMemory(t *testing.T) {
 	}
 	eventually(t, "memory back", func() bool { return s.Stats().Memory.Leases == 0 })
 }
+
+// TestReadReplyWithoutWindows has a connection that makes one window and no more:
+// replies that need two are refused, others use it over and over.
+func TestReadReplyWithoutWindows(t *testing.T) {
+	sent := make(chan Header, 8)
+	s, conn := scriptServer(t, new(listenDevice), newTestProgram(), ServerConfig{InlineOut: 1024, ReadReplies: true, Credits: 2}, func(wr *verbs.SendWR) {
+		if wr.Op != verbs.OpSend {
+			return
+		}
+		b := make([]byte, wr.Local.Len())
+		wr.Local.CopyOut(0, b)
+		var h Header
+		if _, err := ParseHeader(b, &h); err != nil {
+			t.Error(err)
+		}
+		sent <- h
+	})
+	next := func() Header {
+		t.Helper()
+		select {
+		case h := <-sent:
+			return h
+		case <-within(t, patience).Done():
+			t.Fatal("no answer")
+			return Header{}
+		}
+	}
+	conn.mu.Lock()
+	conn.windows = 1
+	conn.mu.Unlock()
+	for xid := range uint32(6) { // more often than replies may be open
+		h := msgHeader(xid, Lists{})
+		conn.deliver(append(encodeHeader(&h), rpcCall(xid, procFill, 5000, 1)...), 0)
+		if h := next(); h.Proc != Error || h.Err != ErrChunk || h.XID != xid {
+			t.Errorf("got %+v", h)
+		}
+		conn.deliver(append(encodeHeader(&h), rpcCall(xid, procList, 1000)...), 0)
+		if h := next(); h.Proc != NoMsg || len(h.Lists.Read) != 1 {
+			t.Fatalf("got %+v", h)
+		}
+		conn.deliver(xdrWords(xid, 1, 16, uint32(Done)), 0)
+		eventually(t, "memory back", func() bool { return s.Stats().Memory.Leases == 0 })
+	}
+}

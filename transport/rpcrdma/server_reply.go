@@ -60,7 +60,7 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	case replyRead, replyReadLong:
 		l.Reply.fill(0)
 		if reply.Lists.Read, err = k.expose(ctx, plan, headSeg, marks); err != nil {
-			k.abandon(ctx, err)
+			k.giveUp(ctx, err)
 			return
 		}
 		n := room + readListLen(plan.Exposed)
