@@ -245,7 +245,13 @@ func TestConfiguredVersion2(t *testing.T) {
 				if err := p.send(append(q.header(Msg, 8, Lists{}), rpcAccepted(q.XID, 1024, 4, uint32(reads))...)); err != nil {
 					return err
 				}
-				if _, err := p.control(ConnProp); err != nil {
+				// The next call tells that the client has taken that.
+				for q.Proc = ConnProp; q.Proc == ConnProp; {
+					if q, err = p.call(); err != nil {
+						return err
+					}
+				}
+				if err := p.send(q.inline(5)); err != nil {
 					return err
 				}
 				seg, err := p.open(0, rpcCall(77, procNull), verbs.RemoteRead)
@@ -272,6 +278,7 @@ func TestConfiguredVersion2(t *testing.T) {
 			r := dialPeer(t, addr, func(c *DialerConfig) {
 				c.CCP, c.TryVersion2, c.Callbacks, c.InlineSend, c.InlineRecv = true, true, newTestProgram(), 8192, 8192
 			})
+			wantAlive(t, r)
 			if err := <-checked; err != nil {
 				t.Error(err)
 			}

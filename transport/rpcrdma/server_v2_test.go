@@ -431,8 +431,9 @@ func TestServerProperties2(t *testing.T) {
 	// 1000 is less than any receiver may have.
 	check(request(5, size(1000)), "-", "1=4096")
 
-	// Receives of 4096 bytes are waiting now, so a raise takes effect when as
-	// many messages have come as there may be of them, and is told then.
+	// A receive of 4096 bytes is posted before a call is answered, so a raise takes
+	// effect when as many messages have come as there may be of such, and is told then.
+	c.ping2(50)
 	check(request(6, size(16384)), "-", "1=4096")
 	check(request(7, size(8192)), "r") // one at a time
 	var upd Header
