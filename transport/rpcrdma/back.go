@@ -72,12 +72,14 @@ func (k *backCall) run(ctx context.Context, a arrival) {
 		l.fail(errNoReply)
 		return
 	}
+	invalidate := k.hdr.invalidatable()
 	if why != nil {
-		h.Proc, h.Err, h.Fault = Error, why.code, why.fault
+		// Of a call that is not carried out nothing is used, its keys neither.
+		h.Proc, h.Err, h.Fault, invalidate = Error, why.code, why.fault, 0
 	}
 	k.head.Reset(k.msg.Bytes(), nil)
 	h.Append(&k.head)
-	k.send(ctx, a, max(n, len(k.head.Bytes())))
+	k.send(ctx, a, max(n, len(k.head.Bytes())), invalidate)
 }
 
 // accept makes args ready for the call in in, or tells why it cannot be served:
@@ -113,6 +115,9 @@ func (k *backCall) serve(ctx context.Context, h *Header) (n int, why *refusal, l
 	if h.Lists.Reply != nil {
 		stream = k.longReply
 	}
+	for _, w := range h.Lists.Write {
+		w.fill(0) // unused: what would go into them is in the stream
+	}
 	k.reply.Reset(stream.Bytes(), k.payloads[:])
 	k.used, k.added = 0, 0
 	handled := false
@@ -127,7 +132,10 @@ func (k *backCall) serve(ctx context.Context, h *Header) (n int, why *refusal, l
 	if !oncrpc.Serve(ctx, handler, &q) {
 		return 0, refuseCall(ErrBadXDR, Fault{}, "RPC header malformed"), handled
 	}
-	if total := k.reply.Len(); total > stream.Len {
+	switch total := k.reply.Len(); {
+	case total > max(maxBackLong, k.msg.Len):
+		return 0, refuseCall(ErrSystem, Fault{}, "reply of %d bytes", total), false
+	case total > stream.Len:
 		return 0, refuseCall(ErrReplyResource, Fault{Needed: uint32(total)}, "reply of %d bytes", total), false
 	}
 	n = layOut(stream.Bytes(), k.reply.Bytes(), k.reply.Marks(), k.payloads[:], 0, true)
@@ -162,8 +170,8 @@ func (k *backCall) addPayload(v transport.Payload) int {
 }
 
 // send posts the receive again, and then what is in k.wrs and the n bytes in
-// k.msg.
-func (k *backCall) send(ctx context.Context, a arrival, n int) {
+// k.msg, which invalidate a key unless it is zero.
+func (k *backCall) send(ctx context.Context, a arrival, n int, invalidate uint32) {
 	l := k.l
 	l.d.stats.callbacks.Add(1)
 	if _, err := l.conn.PostRecv([]verbs.RecvWR{l.receive(a.recv)}); err != nil {
@@ -172,8 +180,8 @@ func (k *backCall) send(ctx context.Context, a arrival, n int) {
 	}
 	k.local = append(k.local, k.msg.Slice(0, n))
 	wr := verbs.SendWR{Op: verbs.OpSend, Local: k.local[len(k.local)-1:]}
-	if rkey := k.hdr.invalidatable(); rkey != 0 {
-		wr.Op, wr.RKey = verbs.OpSendInvalidate, rkey
+	if invalidate != 0 {
+		wr.Op, wr.RKey = verbs.OpSendInvalidate, invalidate
 	}
 	k.wrs = append(k.wrs, wr)
 	k.carryOut(ctx)

@@ -21,7 +21,7 @@ func (k *backCall) fetch(ctx context.Context, inline []byte) *refusal {
 	if k.plan, _, err = planPull(k.plan[:0], &k.hdr, len(inline), k.longCall.Len); err != nil {
 		return refuseCall(ErrBadXDR, Fault{}, "%v", err)
 	}
-	if len(k.plan) > 0 && k.l.conn.ReadsOut() == 0 {
+	if len(k.plan) > 0 && !k.l.mayRead() {
 		return refuseCall(ErrReadChunks, Fault{}, "read chunk on a connection that allows no RDMA Read")
 	}
 	k.chunks = k.chunks[:0]
@@ -41,6 +41,14 @@ func (k *backCall) fetch(ctx context.Context, inline []byte) *refusal {
 		k.args.ResetChunks(inline, 0, k.chunks)
 	}
 	return nil
+}
+
+// mayRead tells whether the server serves RDMA Reads at all, by the connection and
+// by the Connection Configuration Protocol. Here one at a time is under way.
+func (l *link) mayRead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reads > 0
 }
 
 // read fetches a segment to off of longCall, one request at a time. It tells
@@ -65,9 +73,6 @@ func (k *backCall) read(ctx context.Context, s Segment, off int) bool {
 // room for the header if it fits there, and else, by the requests it leaves in
 // k.wrs, into the reply chunk of h.
 func (k *backCall) place(h *Header, room, n int) (int, *refusal, bool) {
-	for _, w := range h.Lists.Write {
-		w.fill(0)
-	}
 	chunk := h.Lists.Reply
 	if room+n <= k.msg.Len {
 		copy(k.msg.Slice(room, n).Bytes(), k.longReply.Bytes())

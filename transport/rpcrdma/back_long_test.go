@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
@@ -150,6 +151,29 @@ func TestServerBackwardLongGivenUp(t *testing.T) {
 	c.wantLost()
 }
 
+// TestServerOpensNothingWithoutWindows: on a device without windows a key would
+// open the memory for the chunks of all clients, for as long as the connection.
+func TestServerOpensNothingWithoutWindows(t *testing.T) {
+	dev := &listenDevice{regionKeys: true}
+	if _, err := NewServer(dev, newTestProgram(), ServerConfig{ReadReplies: true}); err == nil {
+		t.Error("replies by read chunks")
+	}
+	p := backSwitch{seen: make(chan transport.Backchannel, 8)}
+	var binds atomic.Int32
+	_, conn := scriptServer(t, dev, p, ServerConfig{Backward: 1}, func(wr *verbs.SendWR) {
+		if wr.Op == verbs.OpBind {
+			binds.Add(1)
+		}
+	})
+	back := conn.introduced(p)
+	call := nullCall()
+	call.Args = longArgs(2000)
+	wantFate(t, back.Call(within(t, patience), call), transport.NotSent, errBackTooLong)
+	if binds.Load() > 0 {
+		t.Error("memory has been opened")
+	}
+}
+
 // write places b in a segment of the server's.
 func (c *rawClient) write(s Segment, b []byte) {
 	c.t.Helper()
@@ -196,9 +220,21 @@ func TestClientServesLongBackward(t *testing.T) {
 			}
 			return wantBack(Msg, 0, 1, 2)(p, h, body)
 		}},
+		{"write chunk alone, not used", func(p *peer) (Header, []byte, error) {
+			seg, err := p.open(0, make([]byte, 20000), verbs.RemoteWrite)
+			return Header{Proc: Msg, Lists: Lists{Write: []Chunk{{seg}, {}}}}, rpcCall(77, procFill, 400, 1), err
+		}, func(p *peer, h *Header, body []byte) error {
+			if len(h.Lists.Write) != 2 || h.Lists.Write[0].Len() != 0 || len(body) != 24+4+400+4 {
+				return fmt.Errorf("%+v, %d bytes", h, len(body))
+			}
+			return nil
+		}},
+		{"reply longer than there ever is", func(p *peer) (Header, []byte, error) {
+			return Header{Proc: Msg, Lists: Lists{Reply: chunkOf(1 << 20)}}, rpcCall(77, procList, 17000), nil
+		}, wantBackFault(ErrSystem, Fault{})},
 		{"reply chunk too small", func(p *peer) (Header, []byte, error) {
 			seg, err := p.open(0, make([]byte, 5000), verbs.RemoteWrite)
-			return Header{Proc: Msg, Lists: Lists{Reply: Chunk{seg}}}, rpcCall(77, procList, 3000), err
+			return Header{Proc: Msg, Lists: Lists{Reply: Chunk{seg}}, V2: V2{InvHandle: seg.Handle}}, rpcCall(77, procList, 3000), err
 		}, wantBackFault(ErrReplyResource, Fault{Needed: 12024})},
 		{"reply that is too long", func(p *peer) (Header, []byte, error) {
 			return Header{Proc: Msg}, rpcCall(77, procList, 3000), nil
@@ -236,7 +272,11 @@ func TestClientServesLongBackward(t *testing.T) {
 					case err != nil:
 						return err
 					case q.XID == 77:
-						checked <- tc.want(p, &q.Header, q.body)
+						err := tc.want(p, &q.Header, q.body)
+						if q.invalidated != (h.InvHandle != 0 && q.Proc != Error) {
+							err = errors.Join(err, fmt.Errorf("a key invalidated: %v", q.invalidated))
+						}
+						checked <- err
 					default:
 						if err := p.send(q.inline(5)); err != nil {
 							return err
@@ -286,14 +326,17 @@ func TestRefusesBackwardUnderXIDOfCall(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if e.Proc != Error || e.Err != bad.code || e.XID != q.XID {
+				// With the grant of the backward direction.
+				if e.Proc != Error || e.Err != bad.code || e.XID != q.XID || e.Credits != 3 {
 					return fmt.Errorf("got %+v, want error %d", e.Header, bad.code)
 				}
 				if err := p.send(q.inline(5)); err != nil {
 					return err
 				}
 				return answerAll(5)(p)
-			}), func(cfg *DialerConfig) { cfg.TryVersion2, cfg.Callbacks = true, newTestProgram() })
+			}), func(cfg *DialerConfig) {
+				cfg.TryVersion2, cfg.Callbacks, cfg.CallbackCredits = true, newTestProgram(), 3
+			})
 			wantAlive2(t, r)
 			wantAlive2(t, r)
 			wantAlive2(t, r)
@@ -336,4 +379,84 @@ func (p *peer) open(off int, b []byte, access verbs.Access) (Segment, error) {
 	copy(s.Bytes(), b)
 	seg := Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
 	return seg, p.post(verbs.SendWR{Op: verbs.OpBind, Window: w, Access: access, Local: transport.Payload{s}})
+}
+
+// TestServerTakesBackwardReplies2 answers backward calls of version 2 in ways that
+// are no reply: the calls fail at once, and their slots and credits are free.
+func TestServerTakesBackwardReplies2(t *testing.T) {
+	for name, reply := range map[string]func(c *rawClient, xid uint32){
+		"in version 1": func(c *rawClient, xid uint32) {
+			c.call(Header{XID: xid, Version: Version1, Credits: 4, Proc: Msg}, rpcAccepted(xid, 5))
+		},
+		"another XID inside": func(c *rawClient, xid uint32) {
+			c.call(Header{XID: xid, Version: Version2, Credits: 4, Proc: Msg, V2: V2{Direction: DirReply}}, rpcAccepted(xid+1, 5))
+		},
+		"a call inside": func(c *rawClient, xid uint32) {
+			c.call(Header{XID: xid, Version: Version2, Credits: 4, Proc: Msg, V2: V2{Direction: DirReply}}, rpcCall(xid, procNull))
+		},
+		"nothing inside": func(c *rawClient, xid uint32) {
+			c.call(Header{XID: xid, Version: Version2, Credits: 4, Proc: Msg, V2: V2{Direction: DirReply}}, nil)
+		},
+		"header cut short": func(c *rawClient, xid uint32) {
+			c.send(xdrWords(xid, 2, 4, uint32(Msg), uint32(DirReply), 0, 0, 0), nil)
+		},
+		"unknown error": func(c *rawClient, xid uint32) { c.send(xdrWords(xid, 2, 4, uint32(Error), 11), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, back := startBack2(t)
+			answered := make(chan error, 1)
+			runCall := func() { answered <- back.Call(within(t, patience), pingCall(nil)) }
+			for range 3 { // more often than there are slots
+				go runCall()
+				q, _ := c.reply()
+				reply(c, q.XID)
+				wantFate(t, <-answered, transport.Answered, transport.ErrProtocol)
+			}
+			go runCall()
+			q, body := c.reply()
+			// Messages about properties have XIDs of their own.
+			c.send(xdrWords(q.XID, 2, 4, uint32(ResProp), 9), nil)
+			c.ping2(40)
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: Msg, V2: V2{Direction: DirReply}}, rpcAccepted(beUint32(body), 5))
+			if err := <-answered; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestServerBackwardLongFreesWindows: a client may be invalidating a key of a call
+// that is given up, and adapters may not stand one that is invalidated twice.
+func TestServerBackwardLongFreesWindows(t *testing.T) {
+	var invalidated atomic.Int32
+	p := backSwitch{seen: make(chan transport.Backchannel, 8)}
+	_, conn := scriptServer(t, new(listenDevice), p, ServerConfig{Backward: 1}, func(wr *verbs.SendWR) {
+		if wr.Op == verbs.OpLocalInvalidate {
+			invalidated.Add(1)
+		}
+	})
+	back := conn.introduced(p)
+	call := nullCall()
+	call.Args, call.ReplyMax = longArgs(2000), 8000
+	ctx, cancel := context.WithCancel(context.Background())
+	answered := make(chan error, 1)
+	runCall := func() { answered <- back.Call(ctx, call) }
+	go runCall()
+	eventually(t, "the call is out", func() bool {
+		conn.mu.Lock()
+		defer conn.mu.Unlock()
+		return len(conn.sent) == 1
+	})
+	conn.mu.Lock()
+	if n := len(conn.bound); n != 2 {
+		t.Errorf("%d keys", n)
+	}
+	conn.mu.Unlock()
+	cancel()
+	wantFate(t, <-answered, transport.Unknown, context.Canceled)
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	if n := invalidated.Load(); n != 0 || len(conn.bound) != 0 || conn.closed {
+		t.Errorf("%d keys invalidated, %d left", n, len(conn.bound))
+	}
 }

@@ -224,3 +224,68 @@ func TestRequesterObeysReads(t *testing.T) {
 		t.Error("the link has ended")
 	}
 }
+
+// TestConfiguredVersion2: the RDMA Reads that a server says it serves are the
+// connection's, so that its long backward calls are refused when there are none;
+// the sizes that it says are of version 1.
+func TestConfiguredVersion2(t *testing.T) {
+	for reads, want := range []func(p *peer, h *Header, body []byte) error{
+		wantBackFault(ErrReadChunks, Fault{}), wantBack(Msg),
+	} {
+		t.Run(fmt.Sprint(reads), func(t *testing.T) {
+			checked := make(chan error, 1)
+			addr := startPeer(t, peerSizes(1024), func(p *peer) error {
+				q, err := p.call()
+				if err != nil {
+					return err
+				}
+				if want := ccpCall(q.XID, 1, 1, 8192, 8192, readsIn); q.Version != Version2 || !bytes.Equal(q.body, want) {
+					return fmt.Errorf("first call %+v, %x", q.Header, q.body)
+				}
+				if err := p.send(append(q.header(Msg, 8, Lists{}), rpcAccepted(q.XID, 1024, 4, uint32(reads))...)); err != nil {
+					return err
+				}
+				// The next call tells that the client has taken that.
+				for q.Proc = ConnProp; q.Proc == ConnProp; {
+					if q, err = p.call(); err != nil {
+						return err
+					}
+				}
+				if err := p.send(q.inline(5)); err != nil {
+					return err
+				}
+				seg, err := p.open(0, rpcCall(77, procNull), verbs.RemoteRead)
+				if err != nil {
+					return err
+				}
+				h := Header{XID: 77, Version: Version2, Credits: 3, Proc: NoMsg, Lists: Lists{Read: []ReadSegment{{Segment: seg}}}}
+				if err := p.send(encodeHeader(&h)); err != nil {
+					return err
+				}
+				for q.XID != 77 {
+					if q, err = p.call(); err != nil {
+						return err
+					}
+					if q.XID != 77 {
+						if err := p.send(q.inline(5)); err != nil {
+							return err
+						}
+					}
+				}
+				checked <- want(p, &q.Header, q.body)
+				return answerAll(5)(p)
+			})
+			r := dialPeer(t, addr, func(c *DialerConfig) {
+				c.CCP, c.TryVersion2, c.Callbacks, c.InlineSend, c.InlineRecv = true, true, newTestProgram(), 8192, 8192
+			})
+			wantAlive(t, r)
+			if err := <-checked; err != nil {
+				t.Error(err)
+			}
+			wantAlive(t, r)
+			if i, _ := InfoOf(r.link); i.SendInline != DefaultInline2 || i.RecvInline != DefaultInline2 {
+				t.Errorf("thresholds %d and %d", i.SendInline, i.RecvInline)
+			}
+		})
+	}
+}

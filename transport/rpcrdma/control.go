@@ -46,6 +46,10 @@ func (l *link) runControl() {
 // sendControl sends h and waits until it has gone out.
 func (l *link) sendControl(h *Header) error {
 	h.Credits = uint32(l.credits.requested)
+	if h.Proc == Error {
+		// It answers a call of the peer's and has the grant of that direction.
+		h.Credits = uint32(max(1, l.d.cfg.CallbackCredits))
+	}
 	b := h.encode(l.ctlBuf.Bytes())
 	wr := []verbs.SendWR{{ID: l.controlID(), Op: verbs.OpSend, Signaled: true, Local: mem.Vec{l.ctlBuf.Slice(0, len(b))}}}
 	for {

@@ -101,7 +101,8 @@
 // which reaps, and its runWorkers, which post replies and reap what of them is
 // done by then. Serve joins runWatch and runConn, runConn its workers.
 // Server.mu, serverConn.mu, backchannel.mu and serverPool.mu are leaves, except
-// that receives are posted with serverConn.mu held.
+// that receives are posted with serverConn.mu held. serverConn.telling comes
+// before them, and is held while messages about properties are posted.
 //
 // Of a requester: for each link one runReaper, one runControl, which sends what
 // version 2 has besides calls, and, if configured, one runDone and a runBack for

@@ -23,7 +23,7 @@ type link struct {
 	regionKeys bool
 	names      verbs.Window
 	// readsIn is how many RDMA Reads are served here, reads how many the peer
-	// serves.
+	// serves; mu guards that until Dial has returned.
 	readsIn, reads int
 
 	// arena holds the slots' buffers and the receive buffers.

@@ -45,7 +45,12 @@ type scriptConn struct {
 	bound  map[uint32]bool
 	keys   uint32
 	closed bool
+	// windows, unless it is 0, is how many there are, and made how many of them
+	// have been made.
+	windows, made int
 }
+
+var errNoWindow = errors.New("no memory window")
 
 type scriptWindow struct {
 	c   *scriptConn
@@ -68,10 +73,18 @@ func (w *scriptWindow) Free() {
 	delete(w.c.bound, w.key)
 }
 
-func (c *scriptConn) NewWindow() (verbs.Window, error) { return &scriptWindow{c: c}, nil }
-func (c *scriptConn) PrivateData() []byte              { return peerSizes(1024) }
-func (c *scriptConn) ReadsOut() int                    { return 4 }
-func (c *scriptConn) RemoteAddr() netip.AddrPort       { return sinkRequest{}.RemoteAddr() }
+func (c *scriptConn) NewWindow() (verbs.Window, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.made++; c.windows > 0 && c.made > c.windows {
+		return nil, errNoWindow
+	}
+	return &scriptWindow{c: c}, nil
+}
+
+func (c *scriptConn) PrivateData() []byte        { return peerSizes(1024) }
+func (c *scriptConn) ReadsOut() int              { return 4 }
+func (c *scriptConn) RemoteAddr() netip.AddrPort { return sinkRequest{}.RemoteAddr() }
 
 func (c *scriptConn) PostRecv(wr []verbs.RecvWR) (int, error) {
 	c.mu.Lock()

@@ -34,6 +34,8 @@ type peer struct {
 type peerCall struct {
 	Header
 	body []byte
+	// invalidated: it came by Send with Invalidate.
+	invalidated bool
 }
 
 // errHungUp: the requester closed the connection.
@@ -170,7 +172,7 @@ func (p *peer) call() (*peerCall, error) {
 	if _, err := p.conn.PostRecv([]verbs.RecvWR{{ID: c.ID, Buf: p.recvs[c.ID]}}); err != nil {
 		return nil, errHungUp
 	}
-	q := new(peerCall)
+	q := &peerCall{invalidated: c.Invalidated}
 	n, err := ParseHeader(b, &q.Header)
 	if err != nil {
 		return nil, err

@@ -206,9 +206,9 @@ func (l *link) late(s *slot) {
 }
 
 // refuse handles a message whose header cannot be parsed. Nothing of one
-// shorter than the shortest header with lists is believed (RFC 8166 section
-// 4.5); otherwise the call that it names, if any, fails, unless it is said to be
-// a call itself. l.mu is held.
+// shorter than the shortest header with lists (RFC 8166 section 4.5), or, in
+// version 2, than an error, is believed; otherwise the call that it names, if any,
+// fails, unless it is said to be a call itself. l.mu is held.
 func (l *link) refuse(b []byte, err error) {
 	l.badMessage()
 	var he *HeaderError
@@ -220,7 +220,7 @@ func (l *link) refuse(b []byte, err error) {
 		l.refuse2(he)
 		return
 	}
-	if len(b) < EmptyHeaderLen {
+	if len(b) < EmptyHeaderLen && (he.Version != Version2 || len(b) < errorLen2) {
 		return
 	}
 	switch s.state {

@@ -41,7 +41,7 @@ type ServerConfig struct {
 	ReadDepth int
 	// ReadReplies lets replies that fit neither inline nor the client's chunks
 	// travel by read chunks (RFC 5666 section 3.8), which clients of RFC 8166
-	// do not understand. DoneTimeout ends the connection of a client that does
+	// do not understand, and which need memory windows. DoneTimeout ends the connection of a client that does
 	// not send RDMA_DONE for so long; default 30 s.
 	ReadReplies bool
 	DoneTimeout time.Duration
@@ -99,6 +99,9 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 		return fmt.Errorf("rpcrdma: versions %d to %d", cfg.Versions.Low, cfg.Versions.High)
 	case cfg.Backward < 0 || cfg.Credits < 1 || cfg.TotalCredits < 1 || cfg.MaxConns < 1 || cfg.ReadDepth < 0 || cfg.StallTimeout < 0 || cfg.DoneTimeout < 0:
 		return errors.New("rpcrdma: credits, connections, reads and timeouts must be positive")
+	case cfg.ReadReplies && caps.RegionKeys:
+		// What is opened for one reply would be all clients' memory, and stay open.
+		return fmt.Errorf("rpcrdma: no replies by read chunks over device %s, which has no memory windows", caps.Device)
 	case cfg.MaxPayload < 1 || cfg.ConnMemory > cfg.Memory || cfg.ConnMemory < 2*roundUp(cfg.MaxPayload+headRoom, poolUnit):
 		return fmt.Errorf("rpcrdma: %d bytes of memory, %d for a client, cannot hold a call with payloads of %d",
 			cfg.Memory, cfg.ConnMemory, cfg.MaxPayload)

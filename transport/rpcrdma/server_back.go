@@ -51,7 +51,7 @@ type backSlot struct {
 	woke  chan struct{}
 
 	// Guarded by backchannel.mu:
-	xid              uint32
+	xid, version     uint32
 	sending, waiting bool
 	abandoned        bool
 	closing          bool  // its keys are being made invalid
@@ -94,15 +94,16 @@ func (b *backchannel) Call(ctx context.Context, c *transport.Call) error {
 	}
 	s := b.take()
 	if err := b.send(ctx, s, c); err != nil {
-		b.fence(s)
+		b.fence(s, true)
 		b.giveUp(s, true)
 		return &transport.Error{Fate: transport.NotSent, Err: err}
 	}
 	err := b.await(ctx, s)
-	if err == nil {
+	over := err == nil
+	if over {
 		err = s.collect()
 	}
-	b.fence(s)
+	b.fence(s, over)
 	var bad *badReplyError
 	switch {
 	case errors.As(err, &bad):
@@ -147,18 +148,22 @@ func (b *backchannel) take() *backSlot {
 	}
 	s.xid, s.sending, s.waiting, s.abandoned, s.fault = b.xid, false, true, false, nil
 	s.closing, s.placed = false, nil
+	s.version = b.version.Load()
 	b.slots[s.xid] = s
 	return s
 }
 
 // send encodes and posts the call. After an error nothing has been sent.
 func (b *backchannel) send(ctx context.Context, s *backSlot, c *transport.Call) error {
-	h := Header{XID: s.xid, Version: b.version.Load(), Credits: uint32(b.credits.requested), Proc: Msg}
+	h := Header{XID: s.xid, Version: s.version, Credits: uint32(b.credits.requested), Proc: Msg}
 	if h.Version == Version2 {
 		switch b.c.props.peerTakes() {
 		case BackwardNone:
 			return errNoBackward
 		case BackwardGeneral:
+			if b.c.s.dev.Caps().RegionKeys {
+				break // as with ServerConfig.ReadReplies, nothing is opened
+			}
 			if long, err := b.sendLong(ctx, s, c, &h); long {
 				return err
 			}
@@ -278,7 +283,10 @@ func (b *backchannel) replied(h *Header, in []byte, header int) bool {
 	s.waiting = false
 	s.header, s.at = *h, header
 	s.header.Lists = Lists{}
+	other := h.Version != s.version && !(h.Proc == Error && h.Err == ErrVers)
 	switch l := &h.Lists; {
+	case other:
+		s.fault = badReply("version %d, in answer to version %d", h.Version, s.version)
 	case h.Proc == Error:
 		s.fault = &ReplyError{Version: h.Version, Code: h.Err, Fault: h.Fault, Low: h.Low, High: h.High}
 	case len(l.Read)+len(l.Write) > 0 || l.Reply != nil && s.long.offered == nil || h.Proc == NoMsg && l.Reply == nil:
@@ -289,9 +297,27 @@ func (b *backchannel) replied(h *Header, in []byte, header int) bool {
 		s.body = append(s.body[:0], in[header:]...)
 	}
 	b.changed(s)
-	if h.Proc != Error {
+	if h.Proc != Error && !other {
 		b.credits.grant(h.Credits)
 	}
+	return true
+}
+
+// garbled handles a message of n bytes in the direction of replies whose header
+// cannot be parsed, and tells whether a call waited for it: as in link.refuse, that
+// fails. In version 1 nothing tells the direction of such a message.
+func (b *backchannel) garbled(h *Header, e *HeaderError, n int) bool {
+	if h.Version != Version2 || h.Proc != Msg && h.Proc != NoMsg && h.Proc != Error || n < errorLen2 {
+		return false
+	}
+	b.mu.Lock()
+	s := b.slots[h.XID]
+	if s == nil || !s.waiting {
+		b.mu.Unlock()
+		return false
+	}
+	s.waiting, s.fault = false, e
+	b.changed(s)
 	return true
 }
 

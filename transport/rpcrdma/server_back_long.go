@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
@@ -152,11 +153,15 @@ func (s *backSlot) collect() error {
 
 // fence makes the keys of s invalid and gives its memory back. It returns when
 // the client can reach nothing of it any more; a client that lets it wait for
-// too long is dropped by runWatch.
-func (b *backchannel) fence(s *backSlot) {
+// too long is dropped by runWatch. Unless the call is over, the client may be
+// invalidating a key itself: then windows are freed, as in link.quiesce.
+func (b *backchannel) fence(s *backSlot, over bool) {
 	l := &s.long
 	if l.lease.Len == 0 {
 		return
+	}
+	if !over {
+		b.freeWindows(l)
 	}
 	var wrs []verbs.SendWR
 	b.mu.Lock()
@@ -183,6 +188,22 @@ func (b *backchannel) fence(s *backSlot) {
 	b.mu.Lock()
 	s.long = backLong{keys: l.keys[:0]}
 	b.mu.Unlock()
+}
+
+// freeWindows frees the windows that the client may still use.
+func (b *backchannel) freeWindows(l *backLong) {
+	var open []verbs.Window
+	b.mu.Lock()
+	l.keys = slices.DeleteFunc(l.keys, func(k key) bool {
+		if !k.dead {
+			open = append(open, k.window)
+		}
+		return !k.dead
+	})
+	b.mu.Unlock()
+	for _, w := range open {
+		w.Free()
+	}
 }
 
 // settle waits until the keys of s are invalid, or the connection is closed.

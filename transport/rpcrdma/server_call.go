@@ -112,6 +112,8 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		switch {
 		case !bad.Fixed:
 			k.abandon(ctx, err)
+		case bad.Answer == 0 && k.c.back != nil && k.c.back.garbled(&k.hdr, bad, a.n):
+			k.dismiss(ctx)
 		case bad.Answer == 0:
 			k.ignore(ctx)
 		default:
@@ -248,7 +250,8 @@ func (k *serverCall) isReply(in []byte, header int) (reply, awaited bool) {
 	h := &k.hdr
 	if h.Proc != Error {
 		xid, isReply, ok := oncrpc.PeekXID(in[header:])
-		reply = ok && isReply && xid == h.XID && h.Proc != NoMsg || h.Version == Version2 && h.Proc == NoMsg
+		// What of version 2 is said to be a reply is one, be it good or bad.
+		reply = ok && isReply && xid == h.XID && h.Proc != NoMsg || h.Version == Version2
 		if h.Version == Version2 && h.Direction == DirCall || h.Version == Version1 && !reply {
 			return false, false
 		}
@@ -341,16 +344,9 @@ func (k *serverCall) unref() {
 	}
 }
 
-// release gives the leases back. No work request may name them any more.
+// release gives back what the call has for the time that it lasts.
 func (k *serverCall) release() {
-	if k.lease.Len > 0 {
-		k.c.s.pool.release(&k.c.acct, k.lease)
-		k.lease, k.spare = mem.Seg{}, 0
-	}
-	for _, s := range k.extra {
-		k.c.s.pool.release(&k.c.acct, s)
-	}
-	k.extra = k.extra[:0]
+	k.giveBack()
 	clear(k.payloads[:k.added])
 	k.added = 0
 	k.sg = k.sg[:0]

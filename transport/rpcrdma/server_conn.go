@@ -40,6 +40,9 @@ type serverConn struct {
 	acct  poolAccount
 	props *props
 	noted Header // of the reaper's, for messages about properties
+	// telling is held while messages about properties are posted: one that
+	// overtook another would undo what that says of the receive size.
+	telling sync.Mutex
 
 	// sends holds a token for each group of work requests posted and not
 	// completed, reads one for each RDMA Read. Their capacities bound the

@@ -57,11 +57,21 @@ func (k *serverCall) expose(ctx context.Context, plan replyPlan, head mem.Seg, m
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	if err := k.openAll(plan, head, marks); err != nil {
+		// Nothing has been posted yet.
+		k.shelve()
+		<-k.c.exposures
+		return nil, refuseCall(ErrSystem, Fault{}, "%v", err)
+	}
+	return k.opened, k.owed()
+}
+
+// openAll fills k.opened.
+func (k *serverCall) openAll(plan replyPlan, head mem.Seg, marks []xdr.Mark) (err error) {
 	list := k.opened[:0]
 	if plan.Kind == replyReadLong {
-		var err error
 		if list, err = k.open(list, 0, head); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for i, m := range marks {
@@ -72,14 +82,13 @@ func (k *serverCall) expose(ctx context.Context, plan replyPlan, head mem.Seg, m
 			if s.Len == 0 {
 				continue
 			}
-			var err error
 			if list, err = k.open(list, m.Pos, s); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
 	k.opened = list
-	return list, k.owed()
+	return nil
 }
 
 // open appends a request that lets the client read s.
@@ -100,7 +109,7 @@ func (k *serverCall) owed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.exposed[k.hdr.XID] != nil {
-		return chunkError("two calls under XID %#x", k.hdr.XID)
+		return fmt.Errorf("two calls under XID %#x", k.hdr.XID)
 	}
 	k.refs.Add(1)
 	k.exposedAt, k.posting, k.early = time.Now(), true, false
@@ -161,13 +170,18 @@ func (k *serverCall) published(ctx context.Context) {
 
 // closed is called when the call's keys are invalid.
 func (k *serverCall) closed() {
+	k.shelve()
+	<-k.c.exposures
+	k.unref()
+}
+
+// shelve puts the call's windows, which are not bound, where others find them.
+func (k *serverCall) shelve() {
 	c := k.c
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.windows = append(c.windows, k.windows...)
-	c.mu.Unlock()
 	k.windows = k.windows[:0]
-	<-c.exposures
-	k.unref()
 }
 
 func (c *serverConn) takeWindow() (verbs.Window, error) {

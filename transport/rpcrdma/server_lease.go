@@ -36,7 +36,7 @@ func (k *serverCall) leasePayload(n int) (mem.Seg, error) {
 
 // leaseUnoffered is leasePayload for replies by read chunks, for which clients
 // offer nothing whose size could be leased beforehand. A call that holds no
-// memory yet waits for it; the server's limits see to it that it comes.
+// memory waits for it; the server's limits see to it that it comes.
 func (k *serverCall) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error) {
 	s, err := k.leasePayload(n)
 	if errors.Is(err, errNoMemory) && k.lease.Len == 0 && len(k.extra) == 0 {
@@ -46,6 +46,30 @@ func (k *serverCall) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error)
 		}
 	}
 	return s, err
+}
+
+// standsInLease tells whether bytes of the reply stand in what the call has leased.
+func (k *serverCall) standsInLease() bool {
+	for _, v := range k.payloads[:k.added] {
+		for _, s := range v {
+			if s.Len > 0 && s.Arena == k.c.s.pool.arena {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// giveBack returns what the call has leased. No work request may name it any more.
+func (k *serverCall) giveBack() {
+	if k.lease.Len > 0 {
+		k.c.s.pool.release(&k.c.acct, k.lease)
+		k.lease, k.spare = mem.Seg{}, 0
+	}
+	for _, s := range k.extra {
+		k.c.s.pool.release(&k.c.acct, s)
+	}
+	k.extra = k.extra[:0]
 }
 
 // addPayload is transport.Request.AddPayload.

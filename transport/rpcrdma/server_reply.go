@@ -26,8 +26,8 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 		k.giveUp(ctx, plan.Why)
 		return
 	}
-	headSeg, err := k.settle(head, room, plan)
-	if errors.Is(err, errTooLarge) {
+	headSeg, err := k.settle(ctx, head, room, plan)
+	if errors.Is(err, errTooLarge) || errors.Is(err, errNoMemory) {
 		err = refuseCall(ErrSystem, Fault{}, "reply of %d bytes: %v", k.reply.Len(), err)
 	}
 	if err != nil {
@@ -60,7 +60,7 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	case replyRead, replyReadLong:
 		l.Reply.fill(0)
 		if reply.Lists.Read, err = k.expose(ctx, plan, headSeg, marks); err != nil {
-			k.abandon(ctx, err)
+			k.giveUp(ctx, err)
 			return
 		}
 		n := room + readListLen(plan.Exposed)
@@ -192,8 +192,9 @@ func (c *serverConn) post(ctx context.Context, id int, wrs []verbs.SendWR, wc []
 
 // settle makes the head of the reply stand in registered memory and returns
 // where: in msg after the header, or, if it outgrew that or the header will, in
-// memory leased for the call.
-func (k *serverCall) settle(head []byte, room int, plan replyPlan) (mem.Seg, error) {
+// memory leased for the call. When there is none, a reply that has nothing in the
+// call's own gives that back, and waits.
+func (k *serverCall) settle(ctx context.Context, head []byte, room int, plan replyPlan) (mem.Seg, error) {
 	if len(head) == 0 {
 		return mem.Seg{}, nil
 	}
@@ -205,6 +206,10 @@ func (k *serverCall) settle(head []byte, room int, plan replyPlan) (mem.Seg, err
 		return s, nil
 	}
 	s, err := k.req.Lease(len(head))
+	if errors.Is(err, errNoMemory) && !k.standsInLease() {
+		k.giveBack()
+		s, err = k.leaseUnoffered(ctx, len(head))
+	}
 	if err == nil {
 		copy(s.Bytes(), head)
 	}

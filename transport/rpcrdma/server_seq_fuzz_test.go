@@ -75,7 +75,16 @@ func FuzzServerSequence(f *testing.F) {
 type listenDevice struct {
 	scriptDevice
 	verbs.Listener
-	reqs chan verbs.Request
+	reqs       chan verbs.Request
+	regionKeys bool
+}
+
+func (d *listenDevice) Caps() verbs.Caps {
+	caps := d.scriptDevice.Caps()
+	if d.regionKeys {
+		caps.RegionKeys, caps.RemoteInvalidate = true, false
+	}
+	return caps
 }
 
 func (d *listenDevice) Close() error { return nil }

@@ -91,14 +91,17 @@ func (k *serverCall) admit2(ctx context.Context) bool {
 	return false
 }
 
-// sendDue sends the messages about properties that are due.
+// sendDue sends the messages about properties that are due, in their order.
 func (k *serverCall) sendDue(ctx context.Context) error {
+	k.c.telling.Lock()
+	defer k.c.telling.Unlock()
 	for k.ctlUsed+maxCtl <= k.ctl.Len {
 		h, ok := k.c.props.next()
 		if !ok {
 			return nil
 		}
-		h.Credits = uint32(k.c.s.grant(k.asked))
+		// The grant in force: for more the receives are not there yet.
+		h.Credits = uint32(max(1, k.c.granted.Load()))
 		k.head.Reset(k.ctl.Bytes()[k.ctlUsed:k.ctlUsed], nil)
 		h.Append(&k.head)
 		n := len(k.head.Bytes())

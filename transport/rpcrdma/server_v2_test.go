@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -48,6 +49,67 @@ func TestServerIntroducedFirst(t *testing.T) {
 		t.Errorf("both have XID %d", ask.XID)
 	}
 	c.ping2(10)
+}
+
+// TestServerPropertiesGrant: a message about properties tells the grant in force,
+// for which there are receives, whatever its client has asked for.
+func TestServerPropertiesGrant(t *testing.T) {
+	s := startServer(t, ServerConfig{InlineOut: 8192})
+	c := dialRaw(t, s.addr, nil)
+	tell := func(want uint32, procs ...Proc) {
+		t.Helper()
+		c.call(Header{XID: 9, Version: Version2, Credits: 100, Proc: ConnProp, V2: introduction(4096, 0)}, nil)
+		c.call(Header{XID: 9, Version: Version2, Credits: 100, Proc: ReqProp}, nil)
+		for _, proc := range procs {
+			if h, _ := c.reply(); h.Proc != proc || h.Credits != want {
+				t.Errorf("got %+v, want %d credits", h, want)
+			}
+		}
+	}
+	tell(1, ConnProp, ReqProp, ResProp)
+	c.ping2(1)
+	tell(16, ResProp)
+	c.ping2(2)
+}
+
+// TestServerPropertiesInOrder holds the server's properties back while its client
+// asks for a smaller receive size, which they would else be taken to undo.
+func TestServerPropertiesInOrder(t *testing.T) {
+	held, release := make(chan struct{}), make(chan struct{})
+	order := make(chan Proc, 8)
+	s, conn := scriptServer(t, new(listenDevice), newTestProgram(), ServerConfig{InlineIn: 16 << 10, InlineOut: 4096}, func(wr *verbs.SendWR) {
+		b := make([]byte, wr.Local.Len())
+		wr.Local.CopyOut(0, b)
+		var h Header
+		if _, err := ParseHeader(b, &h); err != nil {
+			t.Error(err)
+		}
+		if h.Proc == ConnProp {
+			close(held)
+			<-release
+		}
+		order <- h.Proc
+	})
+	h := Header{XID: 9, Version: Version2, Credits: 16, Proc: ConnProp, V2: introduction(4096, 0, 0)}
+	conn.deliver(encodeHeader(&h), 0)
+	<-held
+	h = Header{XID: 10, Version: Version2, Credits: 16, Proc: ReqProp, V2: V2{Props: propSet(prop(PropReceiveSize, 4096))}}
+	conn.deliver(encodeHeader(&h), 0)
+	var c *serverConn
+	s.mu.Lock()
+	for c = range s.conns {
+	}
+	s.mu.Unlock()
+	eventually(t, "the request is with a worker", func() bool { return len(c.free) == cap(c.free)-2 || len(order) > 0 })
+	for range 10_000 { // another worker may be on its way to it
+		runtime.Gosched()
+	}
+	close(release)
+	for _, want := range []Proc{ConnProp, ResProp} {
+		if got := <-order; got != want {
+			t.Fatalf("procedure %d, want %d", got, want)
+		}
+	}
 }
 
 // wantFault waits for an error of version 2.
@@ -198,8 +260,14 @@ func TestServerFaults2(t *testing.T) {
 	// 24 bytes of RPC header and 2000 words.
 	call(rpcCall(0, procList, 2000), func(h *Header) {})
 	c.wantFault(xid, ErrReplyResource, Fault{Needed: 8024})
-	call(rpcCall(0, procList, 2000), func(h *Header) { h.Lists.Reply = chunk(8020) })
+	call(rpcCall(0, procList, 2000), func(h *Header) {
+		h.Lists.Reply = chunk(8020)
+		h.InvHandle = h.Lists.Reply[0].Handle
+	})
 	c.wantFault(xid, ErrReplyResource, Fault{Needed: 8024})
+	if len(c.invalidated) > 0 {
+		t.Error("the key of a call that is refused is invalidated")
+	}
 	call(rpcCall(0, procList, 300_000), func(h *Header) { h.Lists.Reply = chunk(2 << 20) })
 	c.wantFault(xid, ErrSystem, Fault{}) // beyond what the server ever makes
 
@@ -363,8 +431,9 @@ func TestServerProperties2(t *testing.T) {
 	// 1000 is less than any receiver may have.
 	check(request(5, size(1000)), "-", "1=4096")
 
-	// Receives of 4096 bytes are waiting now, so a raise takes effect when as
-	// many messages have come as there may be of them, and is told then.
+	// A receive of 4096 bytes is posted before a call is answered, so a raise takes
+	// effect when as many messages have come as there may be of such, and is told then.
+	c.ping2(50)
 	check(request(6, size(16384)), "-", "1=4096")
 	check(request(7, size(8192)), "r") // one at a time
 	var upd Header

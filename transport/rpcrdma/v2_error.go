@@ -16,6 +16,9 @@ const (
 	ErrSystem        ErrCode = 10
 )
 
+// errorLen2 is the length of the shortest header of an error: its code alone.
+const errorLen2 = FixedHeaderLen + 4
+
 // Fault is what errors of version 2 tell besides their code.
 type Fault struct {
 	// Max is the most chunks or segments that the responder takes, with

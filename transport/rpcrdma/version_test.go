@@ -255,6 +255,35 @@ func TestReplyOfOtherVersion(t *testing.T) {
 	}
 }
 
+// TestUnknownErrorEndsCall: an error that is not known is no message that can be
+// read, but its call has been refused, and does not wait for more.
+func TestUnknownErrorEndsCall(t *testing.T) {
+	calls := 0
+	r := dialPeer(t, startPeer(t, nil, func(p *peer) error {
+		for {
+			q, err := p.call()
+			if err != nil {
+				return err
+			}
+			if q.Proc == ConnProp {
+				continue
+			}
+			b := q.inline(5)
+			if calls++; calls == 2 {
+				b = xdrWords(q.XID, Version2, 16, uint32(Error), 11)
+			}
+			if err := p.send(b); err != nil {
+				return err
+			}
+		}
+	}), try2)
+	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
+		t.Fatal(err)
+	}
+	wantFate(t, r.do(within(t, patience), pingCall(nil)), transport.Answered, transport.ErrProtocol)
+	wantAlive(t, r)
+}
+
 // TestNamesKeyToInvalidate makes sure that a call names one key of its own for
 // the responder to invalidate, and that none is invalidated twice.
 func TestNamesKeyToInvalidate(t *testing.T) {

@@ -35,11 +35,11 @@ func (l *link) yields(s *slot, err error) bool {
 	before, d, f := s.terms.Demands, &s.demands, re.Fault
 	switch re.Code {
 	case ErrReadChunks:
-		if s.plan.Reduced == 0 {
-			return false // nothing but Position Zero: the transaction ends
+		l.terms.NoReadChunks = l.terms.NoReadChunks || f.Max == 0
+		if s.plan.Call != CallReadChunk {
+			return false // a call with a Position-Zero chunk MUST end
 		}
 		d.NoReadChunks = true
-		l.terms.NoReadChunks = l.terms.NoReadChunks || f.Max == 0
 	case ErrWriteChunks:
 		d.NoWriteChunks = s.plan.Reply == ReplyWriteList
 	case ErrSegments:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
@@ -241,6 +242,7 @@ func TestDoesNotYield(t *testing.T) {
 		{"INVAL_OPTION", ErrInvalOption, Fault{}, 1},
 		{"SYSTEM", ErrSystem, Fault{}, 1},
 		{"READ_CHUNKS", ErrReadChunks, Fault{Max: 7}, 2},
+		{"READ_CHUNKS, beside Position Zero", ErrReadChunks, Fault{Max: 1}, 1},
 		{"WRITE_CHUNKS", ErrWriteChunks, Fault{Max: 7}, 2},
 		{"SEGMENTS, none", ErrSegments, Fault{}, 1},
 		{"SEGMENTS, as many as there are", ErrSegments, Fault{Max: 16}, 2},
@@ -262,6 +264,13 @@ func TestDoesNotYield(t *testing.T) {
 			}
 			// One payload each way, so that all errors have something to be about.
 			call := writeCall(mem.Vec{r.arena.Seg(0, 8192)})
+			if strings.Contains(c.name, "Position Zero") {
+				args := call.Args
+				call.Args = func(w *xdr.Writer) {
+					args(w)
+					longArgs(1200)(w)
+				}
+			}
 			call.Recv, call.ReplyMax = []transport.Payload{{r.arena.Seg(1<<20, 8192)}}, 8
 			call.Result = func(r *xdr.Reader) error { r.Payload(0); return r.End() }
 			err := r.do(within(t, patience), call)

@@ -1,0 +1,65 @@
+package rpcrdma
+
+import (
+	"context"
+	"testing"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// tellingSide is a serverSide that tells of what is posted.
+type tellingSide struct {
+	serverSide
+	posting func(wr *verbs.SendWR)
+}
+
+func (c tellingSide) PostAndReap(wrs []verbs.SendWR, wc []verbs.Completion) (posted, reaped int, err error) {
+	for i := range wrs {
+		c.posting(&wrs[i])
+	}
+	return c.serverSide.PostAndReap(wrs, wc)
+}
+
+type tellingRequest struct {
+	scriptRequest
+	posting func(wr *verbs.SendWR)
+}
+
+func (r tellingRequest) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
+	c, err := r.scriptRequest.Accept(ctx, o)
+	return tellingSide{c.(serverSide), r.posting}, err
+}
+
+// scriptServer serves a scripted client, which is told of what is posted to it.
+func scriptServer(t *testing.T, dev *listenDevice, h transport.Handler, cfg ServerConfig, posting func(wr *verbs.SendWR)) (*Server, *scriptConn) {
+	t.Helper()
+	dev.reqs = make(chan verbs.Request, 1)
+	conn := &scriptConn{}
+	s, err := NewServer(dev, h, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	runServe := func() { served <- s.Serve(context.Background(), dev) }
+	go runServe()
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		<-served
+	})
+	dev.reqs <- tellingRequest{scriptRequest{conn: conn}, posting}
+	eventually(t, "receives", func() bool { return conn.receives() > 0 })
+	return s, conn
+}
+
+// introduced has the client say that it takes all of the backward direction, and
+// returns what the server may call it by.
+func (c *scriptConn) introduced(p backSwitch) transport.Backchannel {
+	h := Header{XID: 9, Version: Version2, Credits: 16, Proc: ConnProp, V2: introduction(4096, uint32(BackwardGeneral), 0)}
+	c.deliver(encodeHeader(&h), 0)
+	h = msgHeader2(1, Lists{})
+	c.deliver(append(encodeHeader(&h), rpcCall(1, procNull)...), 0)
+	return <-p.seen
+}
