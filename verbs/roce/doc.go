@@ -42,6 +42,10 @@
 // goes with it to what its user posts next, or to its next Wait, or to the next
 // reader: one system call and one wake-up of the peer fewer in each exchange.
 //
+// A socket that fails to receive ends all that use it, each with a *ConnError:
+// connections, a Dial or Accept under way, listeners. The next Dial or Listen
+// opens another.
+//
 // # Goroutines
 //
 // A port has two, from its opening to Device.Close, which joins them: runRead
