@@ -188,12 +188,14 @@ func (r *request) Reject(private []byte) error {
 	}
 	r.used = true
 	defer r.sock.Close()
+	var long error
 	if len(private) > maxPrivate {
-		return fmt.Errorf("iwarp: private data of %d bytes, at most %d", len(private), maxPrivate)
+		long = fmt.Errorf("iwarp: private data of %d bytes, at most %d", len(private), maxPrivate)
+		private = nil
 	}
-	return bounded(context.Background(), r.sock, r.dev.config.SetupTimeout, func() error {
+	return errors.Join(long, bounded(context.Background(), r.sock, r.dev.config.SetupTimeout, func() error {
 		return r.reply(true, private, int(r.req.ord), int(r.req.ird))
-	})
+	}))
 }
 
 // Accept implements verbs.Request.

@@ -113,15 +113,17 @@ func (r *request) Reject(private []byte) error {
 		return errAnswered
 	}
 	r.used = true
+	var long error
 	if len(private) > maxPrivate {
-		return fmt.Errorf("roce: private data of %d bytes, at most %d", len(private), maxPrivate)
+		long = fmt.Errorf("roce: private data of %d bytes, at most %d", len(private), maxPrivate)
+		private = nil
 	}
 	p := r.l.port
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
 	err := p.cm.Reject(time.Now(), r.id, private)
 	p.settle()
-	return err
+	return errors.Join(long, err)
 }
 
 // Accept implements verbs.Request.
