@@ -174,8 +174,8 @@ func (r *request) reply(reject bool, private []byte, ird, ord int) error {
 	if r.req.peerToPeer && !reject {
 		// Of the kinds on offer one is named; any first FPDU will do.
 		rep.peerToPeer = true
-		rep.rtrWrite = r.req.rtrWrite || !r.req.rtrRead
-		rep.rtrRead = !rep.rtrWrite
+		rep.rtrRead = r.req.readyByRead()
+		rep.rtrWrite = !rep.rtrRead
 	}
 	_, err := r.sock.Write(appendMPA(nil, &rep))
 	return err
@@ -229,6 +229,9 @@ func (c *conn) respond(ctx context.Context, r *request, o *verbs.ConnOptions) er
 		}
 		if r.req.ord != depthAny {
 			c.readsIn = min(c.readsIn, int(r.req.ord))
+		}
+		if r.req.readyByRead() {
+			c.readsIn = max(1, c.readsIn) // RFC 6581 section 9.1
 		}
 	}
 	if o.Prepare != nil {
