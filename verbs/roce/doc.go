@@ -54,7 +54,8 @@
 // # Locks
 //
 // Order, outermost first: conn.waiting (held by Wait), port.cmMu, conn.mu,
-// port.mu, port.timerMu. device.mu stands alone and is held while a port is opened.
+// port.mu, port.timerMu. device.mu is held while a port is opened, and none but
+// port.mu is taken with it held.
 // No lock is held while waiting for a peer except conn.waiting, which is what
 // makes Wait exclusive; Close wakes its holder first.
 package roce
