@@ -107,7 +107,7 @@ type Listener interface {
 }
 
 // Request is a peer that wants to connect. Exactly one of Accept and Reject
-// must be called; an Accept that fails has refused it.
+// must be called; one that fails has refused it all the same.
 type Request interface {
 	RemoteAddr() netip.AddrPort
 	// PrivateData is what the peer showed; it is the caller's to keep. Some

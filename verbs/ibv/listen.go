@@ -161,10 +161,12 @@ func (r *request) Reject(private []byte) error {
 	}
 	r.used = true
 	defer r.cm.close()
+	var long error
 	if len(private) > maxPrivate {
-		return fmt.Errorf("ibv: private data of %d bytes, at most %d", len(private), maxPrivate)
+		long = fmt.Errorf("ibv: private data of %d bytes, at most %d", len(private), maxPrivate)
+		private = nil
 	}
-	return errno(C.rv_reject(r.cm.id, unsafe.Pointer(unsafe.SliceData(private)), C.int(len(private))))
+	return errors.Join(long, errno(C.rv_reject(r.cm.id, unsafe.Pointer(unsafe.SliceData(private)), C.int(len(private)))))
 }
 
 // Accept implements verbs.Request.

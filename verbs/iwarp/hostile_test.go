@@ -33,9 +33,14 @@ type victim struct {
 	addr uint64
 }
 
-// newVictim accepts a bare client that has sent req and read the reply. With
+// newVictim accepts a bare client that has read the reply to its request. With
 // access it has a window bound.
 func newVictim(t testing.TB, c Config, access verbs.Access) *victim {
+	return newVictimOf(t, c, access, mpaFrame{revision: 2, enhanced: true, ird: 8, ord: 4})
+}
+
+// newVictimOf is newVictim for a client that sends req.
+func newVictimOf(t testing.TB, c Config, access verbs.Access, req mpaFrame) *victim {
 	v := &victim{side: newSide(t, c, victimArena)}
 	l, err := v.dev.Listen(anyPort, verbs.ListenOptions{})
 	if err != nil {
@@ -48,7 +53,7 @@ func newVictim(t testing.TB, c Config, access verbs.Access) *victim {
 	}
 	t.Cleanup(func() { peer.Close() })
 	v.peer = peer.(*net.TCPConn)
-	v.write(appendMPA(nil, &mpaFrame{revision: 2, enhanced: true, ird: 8, ord: 4}))
+	v.write(appendMPA(nil, &req))
 	ctx := testContext(t)
 	r, err := l.Accept(ctx)
 	if err != nil {

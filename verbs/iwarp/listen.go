@@ -174,8 +174,8 @@ func (r *request) reply(reject bool, private []byte, ird, ord int) error {
 	if r.req.peerToPeer && !reject {
 		// Of the kinds on offer one is named; any first FPDU will do.
 		rep.peerToPeer = true
-		rep.rtrWrite = r.req.rtrWrite || !r.req.rtrRead
-		rep.rtrRead = !rep.rtrWrite
+		rep.rtrRead = r.req.readyByRead()
+		rep.rtrWrite = !rep.rtrRead
 	}
 	_, err := r.sock.Write(appendMPA(nil, &rep))
 	return err
@@ -188,12 +188,14 @@ func (r *request) Reject(private []byte) error {
 	}
 	r.used = true
 	defer r.sock.Close()
+	var long error
 	if len(private) > maxPrivate {
-		return fmt.Errorf("iwarp: private data of %d bytes, at most %d", len(private), maxPrivate)
+		long = fmt.Errorf("iwarp: private data of %d bytes, at most %d", len(private), maxPrivate)
+		private = nil
 	}
-	return bounded(context.Background(), r.sock, r.dev.config.SetupTimeout, func() error {
+	return errors.Join(long, bounded(context.Background(), r.sock, r.dev.config.SetupTimeout, func() error {
 		return r.reply(true, private, int(r.req.ord), int(r.req.ird))
-	})
+	}))
 }
 
 // Accept implements verbs.Request.
@@ -227,6 +229,9 @@ func (c *conn) respond(ctx context.Context, r *request, o *verbs.ConnOptions) er
 		}
 		if r.req.ord != depthAny {
 			c.readsIn = min(c.readsIn, int(r.req.ord))
+		}
+		if r.req.readyByRead() {
+			c.readsIn = max(1, c.readsIn) // RFC 6581 section 9.1
 		}
 	}
 	if o.Prepare != nil {

@@ -48,6 +48,10 @@ type mpaFrame struct {
 	private                    []byte
 }
 
+// readyByRead tells that the initiator of request f says by a Read of nothing
+// that it is ready: the kind of message that is left when it offers no Write.
+func (f *mpaFrame) readyByRead() bool { return f.peerToPeer && f.rtrRead && !f.rtrWrite }
+
 // appendMPA encodes f.
 func appendMPA(b []byte, f *mpaFrame) []byte {
 	if f.reply {

@@ -75,6 +75,20 @@ func (v *victim) readFPDU() (header, []byte) {
 	return h, b[n : n+h.payload()]
 }
 
+// TestReadyByRead: a peer that will Read nothing, but says by a Read of nothing
+// that it is ready, as was settled, is answered.
+func TestReadyByRead(t *testing.T) {
+	v := newVictimOf(t, Config{CRC: true}, 0, mpaFrame{revision: 2, enhanced: true, ird: 8, peerToPeer: true, rtrRead: true})
+	v.write(readReq(1, 0, 0, 0))
+	v.write(fpdu(header{last: true, op: opSend, msn: 1}, bytes.Repeat([]byte{0xd0}, 4)))
+	if wc := v.next(); wc.Op != verbs.OpRecv || wc.Len != 4 {
+		t.Errorf("received %+v", wc)
+	}
+	if h, body := v.readFPDU(); h.op != opReadResponse || !h.last || len(body) != 0 {
+		t.Errorf("the Read is answered with %+v", h)
+	}
+}
+
 // TestTooManyReads: a peer that has more Reads outstanding than it was granted.
 func TestTooManyReads(t *testing.T) {
 	v := newVictim(t, Config{CRC: true}, verbs.RemoteRead)

@@ -214,6 +214,9 @@ func TestResponder(t *testing.T) {
 		"peer to peer by read": {
 			mpaFrame{revision: 2, enhanced: true, ird: 1, ord: 1, peerToPeer: true, rtrRead: true},
 			mpaFrame{revision: 2, enhanced: true, ird: 1, ord: 1, peerToPeer: true, rtrRead: true}},
+		"peer to peer by read, without reads": {
+			mpaFrame{revision: 2, enhanced: true, ird: 1, peerToPeer: true, rtrRead: true},
+			mpaFrame{revision: 2, enhanced: true, ird: 1, ord: 1, peerToPeer: true, rtrRead: true}},
 		"markers": {
 			mpaFrame{revision: 1, markers: true}, mpaFrame{revision: 1, reject: true}},
 	} {

@@ -32,6 +32,9 @@ type window struct {
 	reserved, last uint32
 	freed          bool
 
+	// posted is the key of the last OpBind, 0 once that is taken back: what the
+	// window is for who posts, while key lags behind with the queue.
+	posted uint32
 	// key is not 0 while the window is bound, to seg at address base.
 	key    uint32
 	seg    mem.Seg
@@ -138,17 +141,18 @@ func (m *memory) prepareBind(wr *verbs.SendWR, c *conn) (w *window, key uint32, 
 		return nil, 0, "window was freed"
 	case w.reserved == 0:
 		return nil, 0, "no key reserved with Next"
+	case w.posted != 0:
+		return nil, 0, "window is bound"
 	}
 	key, w.reserved = w.reserved, 0
+	w.posted = key
 	return w, key, ""
 }
 
-// bind carries a posted bind out. A window that is still bound under an
-// older key loses that one.
+// bind carries a posted bind out.
 func (m *memory) bind(w *window, key uint32, s mem.Seg, base uint64, a verbs.Access) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.revoke(w)
 	if w.freed {
 		delete(m.keys, key)
 		return
@@ -163,7 +167,13 @@ func (m *memory) invalidate(key uint32) (found, broken bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.keys[key]
-	if key == 0 || w == nil || w.key != key {
+	if key == 0 || w == nil {
+		return false, false
+	}
+	if w.posted == key {
+		w.posted = 0
+	}
+	if w.key != key {
 		return false, false
 	}
 	return true, m.revoke(w)

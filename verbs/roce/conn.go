@@ -89,8 +89,12 @@ func (d *device) newConn(local, remote netip.AddrPort, o *verbs.ConnOptions) (*c
 		q:       rc.New(rc.Config{SendQueue: o.SendQueue, RecvQueue: o.RecvQueue, Address: d.regions.Address}),
 	}
 	p.cmMu.Lock()
-	p.enter(c)
+	err = p.enter(c)
 	p.cmMu.Unlock()
+	if err != nil {
+		d.release()
+		return nil, err
+	}
 	return c, nil
 }
 

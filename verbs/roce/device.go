@@ -29,8 +29,10 @@ type device struct {
 	config  Config
 	regions soft.Regions
 
-	mu     sync.Mutex
-	ports  map[netip.Addr]*port
+	mu    sync.Mutex
+	ports map[netip.Addr]*port
+	// lost are the ports whose sockets have failed: see port.abandon.
+	lost   []*port
 	open   int // connections and listeners
 	closed bool
 }
@@ -77,9 +79,9 @@ func (d *device) hold(local netip.Addr) (*port, error) {
 	if local.Is6() {
 		all = netip.IPv6Unspecified()
 	}
-	p := d.ports[all]
+	p := d.working(all)
 	if p == nil {
-		p = d.ports[local]
+		p = d.working(local)
 	}
 	if p == nil {
 		s, err := udp.Open(local)
@@ -91,6 +93,18 @@ func (d *device) hold(local netip.Addr) (*port, error) {
 	}
 	d.open++
 	return p, nil
+}
+
+// working is the port of an address, nil when there is none that works. mu is
+// held.
+func (d *device) working(at netip.Addr) *port {
+	p := d.ports[at]
+	if p != nil && p.failure() != nil {
+		delete(d.ports, at)
+		d.lost = append(d.lost, p)
+		return nil
+	}
+	return p
 }
 
 func (d *device) release() {
@@ -111,6 +125,10 @@ func (d *device) Close() error {
 	for _, p := range d.ports {
 		p.close()
 	}
+	for _, p := range d.lost {
+		p.close()
+	}
 	clear(d.ports)
+	d.lost = nil
 	return nil
 }

@@ -47,16 +47,7 @@ func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions) error {
 			return err
 		}
 	}
-	p := c.port
-	p.cmMu.Lock()
-	// Linux' NFS server refuses a client that takes no Reads.
-	id, err := p.cm.Connect(time.Now(), c.local, c.remote, c.side(max(1, o.ReadsIn), o.ReadsOut, c.mtu), o.PrivateData)
-	if err == nil {
-		p.known(c, id)
-		p.settle()
-	}
-	p.cmMu.Unlock()
-	if err != nil {
+	if err := c.ask(o); err != nil {
 		return dialError(c.remote, err)
 	}
 	select {
@@ -68,4 +59,22 @@ func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// ask has the connection manager ask the peer for the connection.
+func (c *conn) ask(o *verbs.ConnOptions) error {
+	p := c.port
+	p.cmMu.Lock()
+	defer p.cmMu.Unlock()
+	if err := p.failure(); err != nil {
+		return err
+	}
+	// Linux' NFS server refuses a client that takes no Reads.
+	id, err := p.cm.Connect(time.Now(), c.local, c.remote, c.side(max(1, o.ReadsIn), o.ReadsOut, c.mtu), o.PrivateData)
+	if err != nil {
+		return err
+	}
+	p.known(c, id)
+	p.settle()
+	return nil
 }

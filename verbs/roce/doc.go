@@ -42,6 +42,10 @@
 // goes with it to what its user posts next, or to its next Wait, or to the next
 // reader: one system call and one wake-up of the peer fewer in each exchange.
 //
+// A socket that fails to receive ends all that use it, each with a *ConnError:
+// connections, a Dial or Accept under way, listeners. The next Dial or Listen
+// opens another.
+//
 // # Goroutines
 //
 // A port has two, from its opening to Device.Close, which joins them: runRead
@@ -50,7 +54,8 @@
 // # Locks
 //
 // Order, outermost first: conn.waiting (held by Wait), port.cmMu, conn.mu,
-// port.mu, port.timerMu. device.mu stands alone and is held while a port is opened.
+// port.mu, port.timerMu. device.mu is held while a port is opened, and none but
+// port.mu is taken with it held.
 // No lock is held while waiting for a peer except conn.waiting, which is what
 // makes Wait exclusive; Close wakes its holder first.
 package roce

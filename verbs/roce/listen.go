@@ -21,7 +21,10 @@ type listener struct {
 	port  *port
 	addr  netip.AddrPort
 	ready chan *request
+	// stop is closed when there is nothing more to accept, for the reason err.
 	stop  chan struct{}
+	err   error
+	ended sync.Once
 	once  sync.Once
 }
 
@@ -38,7 +41,10 @@ func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listene
 	l := &listener{dev: d, port: p, ready: make(chan *request, o.Backlog), stop: make(chan struct{})}
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
-	n, err := p.cm.Listen(at, o.Backlog)
+	n, err := uint16(0), p.failure()
+	if err == nil {
+		n, err = p.cm.Listen(at, o.Backlog)
+	}
 	if err != nil {
 		d.release()
 		return nil, &verbs.ConnError{Op: "listen", Remote: at, Err: err}
@@ -50,9 +56,20 @@ func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listene
 
 func (l *listener) Addr() netip.AddrPort { return l.addr }
 
+// end has Accept return err from now on, unless it does already.
+func (l *listener) end(err error) {
+	l.ended.Do(func() {
+		l.err = err
+		close(l.stop)
+	})
+}
+
 // Accept implements verbs.Listener.
 func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
 	r, err := backlog.Take(ctx, l.ready, l.stop)
+	if errors.Is(err, verbs.ErrClosed) {
+		return nil, l.err
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +80,7 @@ func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
 // request.
 func (l *listener) Close() error {
 	l.once.Do(func() {
-		close(l.stop)
+		l.end(verbs.ErrClosed)
 		p := l.port
 		p.cmMu.Lock()
 		p.cm.Unlisten(l.addr)
@@ -96,15 +113,17 @@ func (r *request) Reject(private []byte) error {
 		return errAnswered
 	}
 	r.used = true
+	var long error
 	if len(private) > maxPrivate {
-		return fmt.Errorf("roce: private data of %d bytes, at most %d", len(private), maxPrivate)
+		long = fmt.Errorf("roce: private data of %d bytes, at most %d", len(private), maxPrivate)
+		private = nil
 	}
 	p := r.l.port
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
 	err := p.cm.Reject(time.Now(), r.id, private)
 	p.settle()
-	return err
+	return errors.Join(long, err)
 }
 
 // Accept implements verbs.Request.
@@ -141,6 +160,9 @@ func (r *request) respond(ctx context.Context, c *conn, o *verbs.ConnOptions) er
 	p := c.port
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
+	if err := p.failure(); err != nil {
+		return &verbs.ConnError{Op: "accept", Remote: r.remote, Err: err}
+	}
 	c.mtu = 128 << r.peer.MTU
 	mine := c.side(min(o.ReadsIn, int(r.peer.ReadsOut)), min(o.ReadsOut, int(r.peer.ReadsIn)), c.mtu)
 	// The peer may send as soon as it has the answer.

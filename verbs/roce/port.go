@@ -33,6 +33,8 @@ type port struct {
 	mu     sync.Mutex
 	pairs  map[uint32]*conn
 	reader reader
+	// lost is why the socket is closed, nil while it is not: see abandon.
+	lost error
 
 	timerMu sync.Mutex
 	timer   *time.Timer
@@ -73,17 +75,18 @@ func (p *port) close() {
 func (p *port) now() time.Duration { return time.Since(p.start) }
 
 // enter gives c a queue pair number and has its packets come to it. cmMu is held.
-func (p *port) enter(c *conn) {
+func (p *port) enter(c *conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for {
+	for p.lost == nil {
 		// 0, 1 and the last number have a meaning of their own.
 		if n := random24(); n > 1 && n < 1<<24-1 && p.pairs[n] == nil && !p.cm.Busy(n) {
 			c.qpn = n
 			p.pairs[n] = c
-			return
+			return nil
 		}
 	}
+	return p.lost
 }
 
 // leave undoes enter.

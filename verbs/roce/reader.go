@@ -133,23 +133,8 @@ func (p *port) read(self *conn) bool {
 	case errors.Is(err, net.ErrClosed):
 		return false
 	default:
-		p.broken(err)
+		p.abandon(err)
 		return false
-	}
-}
-
-// broken ends all connections because the socket does not work.
-func (p *port) broken(err error) {
-	p.mu.Lock()
-	var all []*conn
-	for _, c := range p.pairs {
-		all = append(all, c)
-	}
-	p.mu.Unlock()
-	for _, c := range all {
-		c.mu.Lock()
-		c.fail("receive", err)
-		c.unlock()
 	}
 }
 

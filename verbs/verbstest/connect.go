@@ -79,6 +79,26 @@ func testReject(r *rig) {
 	}
 }
 
+// testRejectTooMuch: a refusal with more private data than there is room for is a
+// refusal all the same.
+func testRejectTooMuch(r *rig) {
+	l := r.listen()
+	defer l.Close()
+	out := make(chan dialed, 1)
+	go runDial(r.ctx, r.client.dev, l.Addr(), r.client.options(), out)
+	req, err := l.Accept(r.ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := req.Reject(make([]byte, r.server.dev.Caps().MaxPrivateData+1)); err == nil {
+		r.t.Error("reject with private data beyond Caps succeeded")
+	}
+	var re *verbs.RejectError
+	if d := <-out; !errors.As(d.err, &re) {
+		r.t.Errorf("rejected dial returned %v (%T)", d.err, d.err)
+	}
+}
+
 func testRefusedPort(r *rig) {
 	l := r.listen()
 	to := l.Addr()
@@ -188,6 +208,33 @@ func testListenerClosedFirst(r *rig) {
 		r.client.post(verbs.SendWR{Op: verbs.OpSend})
 		r.server.next(r.ctx)
 		r.disconnect()
+	}
+}
+
+// testListenerCloseRefuses: those who wait at the door, and those for whom there
+// is no room yet, do not wait in vain when the listener goes.
+func testListenerCloseRefuses(r *rig) {
+	const n = 8 // twice the backlog
+	l := r.listen()
+	out := make(chan dialed, n)
+	for range n {
+		go runDial(r.ctx, r.client.dev, l.Addr(), r.client.options(), out)
+	}
+	req, err := l.Accept(r.ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_ = req.Reject(nil) // counts as one of them
+	if err := l.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	for range n {
+		d := <-out
+		var re *verbs.RejectError
+		var ce *verbs.ConnError
+		if !errors.As(d.err, &re) && !errors.As(d.err, &ce) {
+			r.t.Errorf("dial to a listener that closed returned %v (%T)", d.err, d.err)
+		}
 	}
 }
 

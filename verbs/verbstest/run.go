@@ -43,11 +43,13 @@ func RunAt(t *testing.T, newPair NewPair, p Pace, flaws ...Flaw) {
 	}{
 		{"PrivateData", testPrivateData},
 		{"Reject", testReject},
+		{"RejectTooMuch", testRejectTooMuch},
 		{"RefusedPort", testRefusedPort},
 		{"DialContext", testDialContext},
 		{"AcceptContext", testAcceptContext},
 		{"ListenerClose", testListenerClose},
 		{"ListenerClosedFirst", testListenerClosedFirst},
+		{"ListenerCloseRefuses", testListenerCloseRefuses},
 		{"PrepareError", testPrepareError},
 		{"BadOptions", testBadOptions},
 		{"LocalAddr", testLocalAddr},

@@ -205,7 +205,7 @@ func testUsageErrors(r *rig) {
 		r.t.Fatal(err)
 	}
 	beyond := mem.Seg{Arena: r.client.arena, Off: arenaSize - 4, Len: 8}
-	for name, wr := range map[string]verbs.SendWR{
+	bad := map[string]verbs.SendWR{
 		"no operation":       {},
 		"receive":            {Op: verbs.OpRecv},
 		"unregistered arena": {Op: verbs.OpSend, Local: vec(stranger.Seg(0, 8))},
@@ -215,7 +215,13 @@ func testUsageErrors(r *rig) {
 		"read of two":        {Op: verbs.OpRead, Local: vec(good, good)},
 		"bind without Next":  {Op: verbs.OpBind, Window: w, Local: vec(good), Access: verbs.RemoteRead},
 		"bind of nothing":    {Op: verbs.OpBind, Local: vec(good), Access: verbs.RemoteRead},
-	} {
+	}
+	if !r.client.dev.Caps().RegionKeys {
+		bound, _, _ := r.client.bind(r.ctx, good, verbs.RemoteRead)
+		bound.Next(good)
+		bad["bind of a bound window"] = verbs.SendWR{Op: verbs.OpBind, Window: bound, Local: vec(good), Access: verbs.RemoteRead}
+	}
+	for name, wr := range bad {
 		ok := verbs.SendWR{Op: verbs.OpWrite}
 		n, err := r.client.conn.PostSend([]verbs.SendWR{ok, wr, ok})
 		var ue *verbs.UsageError

@@ -92,7 +92,6 @@ func (m *memory) revoke(w *Window) {
 
 // bind binds w to s at address base, under the key that it has reserved.
 func (m *memory) bind(w *Window, s mem.Seg, base uint64, a verbs.Access) {
-	m.revoke(w)
 	w.key, w.reserved = w.reserved, 0
 	w.seg, w.base, w.access = s, base, a
 }

@@ -94,6 +94,8 @@ func (q *QP) prepare(e *entry, wr *verbs.SendWR, w *Window) (why string) {
 			return "window was freed"
 		case w.reserved == 0:
 			return "no key reserved with Next"
+		case w.key != 0:
+			return "window is bound"
 		}
 		q.memory.bind(w, wr.Local[0], va, wr.Access)
 		return ""

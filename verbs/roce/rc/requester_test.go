@@ -263,6 +263,25 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
+// TestReplayAfterWrap: sequence numbers come round, and a READ of the lap before
+// does not stand in for the one that is asked for again.
+func TestReplayAfterWrap(t *testing.T) {
+	b := established(t)
+	rd := func(off, n, skip int) {
+		b.feed(packet.Header{Op: packet.ReadRequest, RETH: packet.RETH{VA: b.va + uint64(off), RKey: b.key, Len: uint32(n)}}, skip, 0)
+	}
+	first := b.q.resp.expect
+	rd(0, 2*mtu, 0)
+	b.out()
+	b.q.resp.expect = first.Add(-2) // a lap later
+	rd(0, 4*mtu, 0)
+	b.out()
+	rd(2*mtu, 2*mtu, -2)
+	if out := b.out(); len(out) != 2 || out[0].Op != packet.ReadResponseFirst || out[0].PSN != first {
+		t.Errorf("answered %+v", out)
+	}
+}
+
 // TestReplay: a READ is answered again, or the rest of it, in front of what comes
 // after; a strange one is not.
 func TestReplay(t *testing.T) {

@@ -198,7 +198,8 @@ func (q *QP) duplicate(h *packet.Header) {
 		return
 	}
 	n := int(h.RETH.Len)
-	for i := range r.past.len() {
+	// The latest first: numbers come round.
+	for i := r.past.len() - 1; i >= 0; i-- {
 		rd := r.past.at(i)
 		skip := h.PSN.Sub(rd.psn)
 		if skip < 0 || skip >= rd.count {
