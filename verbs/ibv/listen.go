@@ -25,10 +25,11 @@ type listener struct {
 	cm    *cmID
 	addr  netip.AddrPort
 	ready chan *request
-	stop  chan struct{}
-	end   context.CancelFunc // runRequests
-	run   sync.WaitGroup
-	once  sync.Once
+	// stop ends when there is nothing more to accept.
+	stop context.Context
+	end  context.CancelCauseFunc
+	run  sync.WaitGroup // runRequests
+	once sync.Once
 }
 
 // Listen implements verbs.Device.
@@ -51,12 +52,10 @@ func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listene
 		dev: d, cm: m,
 		addr:  m.identity().local,
 		ready: make(chan *request, o.Backlog),
-		stop:  make(chan struct{}),
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l.end = cancel
+	l.stop, l.end = context.WithCancelCause(context.Background())
 	l.run.Add(1)
-	go l.runRequests(ctx)
+	go l.runRequests()
 	return l, nil
 }
 
@@ -79,19 +78,23 @@ func listenAt(at netip.AddrPort, backlog int) (*cmID, error) {
 
 func (l *listener) Addr() netip.AddrPort { return l.addr }
 
-// runRequests takes connection requests until ctx ends; those beyond the backlog
-// are refused. Other events are of requests whose peers have left.
-func (l *listener) runRequests(ctx context.Context) {
+// runRequests takes connection requests until the listener stops, or its device is
+// removed; those beyond the backlog are refused. Other events are of requests
+// whose peers have left.
+func (l *listener) runRequests() {
 	defer l.run.Done()
 	for {
-		e, err := l.cm.next(ctx)
+		e, err := l.cm.next(l.stop)
+		if err == nil && e.kind == C.RV_DEVICE_REMOVAL && e.id == l.cm.id {
+			err = &stepError{kind: int(e.kind), status: e.status}
+		}
 		if err != nil {
+			l.end(&verbs.ConnError{Op: "accept", Remote: l.addr, Err: err}) // unless Close was first
 			return
 		}
-		if e.kind != C.RV_CONNECT_REQUEST {
-			continue
+		if e.kind == C.RV_CONNECT_REQUEST {
+			l.take(&e)
 		}
-		l.take(&e)
 	}
 }
 
@@ -131,8 +134,7 @@ func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
 // Close implements verbs.Listener.
 func (l *listener) Close() error {
 	l.once.Do(func() {
-		close(l.stop)
-		l.end()
+		l.end(verbs.ErrClosed)
 		l.run.Wait()
 		backlog.Refuse(l.ready)
 		l.cm.close()

@@ -25,11 +25,12 @@ type listener struct {
 	addr  netip.AddrPort
 	ready chan *request
 	// slots bounds connections that are being set up or wait for Accept.
-	slots  chan struct{}
-	stop   chan struct{}
-	cancel context.CancelFunc // ends the set-ups
-	run    sync.WaitGroup
-	once   sync.Once
+	slots chan struct{}
+	// stop ends with the listener, and with it the set-ups.
+	stop context.Context
+	end  context.CancelCauseFunc
+	run  sync.WaitGroup
+	once sync.Once
 }
 
 // Listen implements verbs.Device.
@@ -51,24 +52,22 @@ func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listene
 		addr:  addrPort(s.Addr()),
 		ready: make(chan *request, o.Backlog),
 		slots: make(chan struct{}, o.Backlog),
-		stop:  make(chan struct{}),
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l.cancel = cancel
+	l.stop, l.end = context.WithCancelCause(context.Background())
 	l.run.Add(1)
-	go l.runAccept(ctx)
+	go l.runAccept()
 	return l, nil
 }
 
 func (l *listener) Addr() netip.AddrPort { return l.addr }
 
 // runAccept takes TCP connections as long as there are slots.
-func (l *listener) runAccept(ctx context.Context) {
+func (l *listener) runAccept() {
 	defer l.run.Done()
 	for {
 		select {
 		case l.slots <- struct{}{}:
-		case <-l.stop:
+		case <-l.stop.Done():
 			return
 		}
 		s, err := l.sock.AcceptTCP()
@@ -80,22 +79,22 @@ func (l *listener) runAccept(ctx context.Context) {
 			// One connection failed, or the process is short of
 			// descriptors: neither ends the service.
 			select {
-			case <-l.stop:
+			case <-l.stop.Done():
 				return
 			case <-time.After(acceptPause):
 			}
 			continue
 		}
 		l.run.Add(1)
-		go l.runHandshake(ctx, s)
+		go l.runHandshake(s)
 	}
 }
 
 // runHandshake reads one peer's request.
-func (l *listener) runHandshake(ctx context.Context, s *net.TCPConn) {
+func (l *listener) runHandshake(s *net.TCPConn) {
 	defer l.run.Done()
 	r := &request{dev: l.dev, sock: s, remote: addrPort(s.RemoteAddr())}
-	err := bounded(ctx, s, l.dev.config.SetupTimeout, func() (err error) {
+	err := bounded(l.stop, s, l.dev.config.SetupTimeout, func() (err error) {
 		r.req, err = readMPA(s, false)
 		return err
 	})
@@ -124,8 +123,7 @@ func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
 // Close implements verbs.Listener.
 func (l *listener) Close() error {
 	l.once.Do(func() {
-		close(l.stop)
-		l.cancel()
+		l.end(verbs.ErrClosed)
 		l.sock.Close()
 		l.run.Wait()
 		backlog.Refuse(l.ready)

@@ -21,11 +21,10 @@ type listener struct {
 	port  *port
 	addr  netip.AddrPort
 	ready chan *request
-	// stop is closed when there is nothing more to accept, for the reason err.
-	stop  chan struct{}
-	err   error
-	ended sync.Once
-	once  sync.Once
+	// stop ends when there is nothing more to accept.
+	stop context.Context
+	end  context.CancelCauseFunc
+	once sync.Once
 }
 
 // Listen implements verbs.Device.
@@ -38,7 +37,8 @@ func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listene
 	if o.Backlog <= 0 {
 		o.Backlog = defaultBacklog
 	}
-	l := &listener{dev: d, port: p, ready: make(chan *request, o.Backlog), stop: make(chan struct{})}
+	l := &listener{dev: d, port: p, ready: make(chan *request, o.Backlog)}
+	l.stop, l.end = context.WithCancelCause(context.Background())
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
 	n, err := uint16(0), p.failure()
@@ -56,20 +56,9 @@ func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listene
 
 func (l *listener) Addr() netip.AddrPort { return l.addr }
 
-// end has Accept return err from now on, unless it does already.
-func (l *listener) end(err error) {
-	l.ended.Do(func() {
-		l.err = err
-		close(l.stop)
-	})
-}
-
 // Accept implements verbs.Listener.
 func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
 	r, err := backlog.Take(ctx, l.ready, l.stop)
-	if errors.Is(err, verbs.ErrClosed) {
-		return nil, l.err
-	}
 	if err != nil {
 		return nil, err
 	}
