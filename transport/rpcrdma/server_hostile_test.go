@@ -56,6 +56,10 @@ func TestServerOddMessages(t *testing.T) {
 		c.ping(5)
 		c.send(xdrWords(4, 1, 1, uint32(Error), 99), nil)
 		c.ping(5)
+		c.send(xdrWords(4, 1, 1, uint32(Error)), nil)
+		c.ping(5)
+		c.send(xdrWords(4, 3, 1, uint32(Error), uint32(ErrVers), 3, 3), nil)
+		c.ping(5)
 		c.call(msgHeader(4, Lists{}), rpcAccepted(4))
 		c.ping(5)
 	}
