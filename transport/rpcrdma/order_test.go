@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
 // repostConn has a look taken before receives are posted again.
@@ -230,4 +233,156 @@ func TestServerLimitsReads(t *testing.T) {
 			<-served
 		})
 	}
+}
+
+// strictConn notes local invalidations of keys that are not bound, which adapters
+// may not stand.
+type strictConn struct {
+	*scriptConn
+	unbound atomic.Int32
+}
+
+func (c *strictConn) PostSend(wrs []verbs.SendWR) (int, error) {
+	c.mu.Lock()
+	for _, wr := range wrs {
+		if wr.Op == verbs.OpLocalInvalidate && !c.bound[wr.RKey] {
+			c.unbound.Add(1)
+		}
+	}
+	c.mu.Unlock()
+	return c.scriptConn.PostSend(wrs)
+}
+
+type strictDevice struct {
+	*scriptDevice
+	conn *strictConn
+}
+
+func (d strictDevice) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
+	_, err := d.scriptDevice.Dial(ctx, to, o)
+	return d.conn, err
+}
+
+// TestForeignKeyIsDead has the answer to one call invalidate the key of another:
+// that one is not made invalid again.
+func TestForeignKeyIsDead(t *testing.T) {
+	conn := &strictConn{scriptConn: &scriptConn{}}
+	d := NewDialer(DialerConfig{Device: strictDevice{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, StallLimit: time.Minute})
+	a, err := mem.NewArena(1 << 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Register(a); err != nil {
+		t.Fatal(err)
+	}
+	tl, err := d.Dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := func(q Header, invalidate uint32) {
+		h := Header{XID: q.XID, Version: Version1, Credits: 4, Proc: Msg}
+		conn.deliver(append(encodeHeader(&h), rpcAccepted(q.XID, 0)...), invalidate)
+	}
+	calls := func() []Header {
+		conn.mu.Lock()
+		defer conn.mu.Unlock()
+		return slices.Clone(conn.sent)
+	}
+	over := make(chan error, 3)
+	start := func(xid uint32) {
+		runExchange := func() {
+			got := 0
+			over <- tl.Exchange(context.Background(), xid, readCall(mem.Vec{a.Seg(int(xid)*8192, 8192)}, &got))
+		}
+		go runExchange()
+		eventually(t, "call sent", func() bool { return len(calls()) == int(xid)+1 })
+	}
+	start(0)
+	answer(calls()[0], 0) // which opens the window for two at a time
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	start(1)
+	start(2)
+	q := calls()
+	answer(q[1], q[2].Lists.Write[0][0].Handle)
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	answer(q[2], 0)
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	if n := conn.unbound.Load(); n != 0 {
+		t.Errorf("%d keys were made invalid twice", n)
+	}
+	if s := d.Stats(); s.RemoteInvalidations != 1 || s.LocalInvalidations != 2 {
+		t.Errorf("statistics %+v", s)
+	}
+	if err := errors.Join(tl.Close(), d.Close(), a.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReceivesForBackwardCalls has as many backward calls under way as a client
+// grants: there are receives for the replies to all calls of its own.
+func TestReceivesForBackwardCalls(t *testing.T) {
+	const credits, granted = 4, 32
+	conn, callbacks := &scriptConn{}, newTestProgram()
+	d := NewDialer(DialerConfig{
+		Device: &scriptDevice{conn: conn}, Credits: credits, Callbacks: callbacks, CallbackCredits: granted, StallLimit: time.Minute,
+	})
+	l, err := d.Dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := conn.receives()
+	for xid := range uint32(granted) {
+		conn.deliver(backCallWords(xid, granted, procHold), 0)
+	}
+	for range granted {
+		select {
+		case <-callbacks.holding:
+		case <-l.Done():
+			t.Fatal(l.Err())
+		}
+	}
+	if n := conn.receives(); n < credits {
+		t.Errorf("%d receives for the replies to %d calls", n, credits)
+	}
+	close(callbacks.release)
+	eventually(t, "all receives posted again", func() bool { return conn.receives() == all })
+	if err := errors.Join(l.Close(), d.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReceivesForBackwardReplies has as many calls under way as a server grants:
+// there are receives for the replies to all backward calls that it may make.
+func TestReceivesForBackwardReplies(t *testing.T) {
+	const credits, backward = 4, 32
+	dev := &listenDevice{reqs: make(chan verbs.Request, 1)}
+	conn, program := &scriptConn{}, newTestProgram()
+	srv, err := NewServer(dev, program, ServerConfig{InlineIn: 1024, InlineOut: 1024, Credits: credits, Backward: backward})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	runServe := func() { served <- srv.Serve(context.Background(), dev) }
+	go runServe()
+	dev.reqs <- scriptRequest{conn}
+	eventually(t, "receives", func() bool { return conn.receives() > 0 })
+	for xid := range uint32(credits) {
+		h := msgHeader(xid, Lists{})
+		conn.deliver(append(encodeHeader(&h), rpcCall(xid, procHold)...), 0)
+		<-program.holding
+	}
+	if n := conn.receives(); n < backward {
+		t.Errorf("%d receives for the replies to %d calls", n, backward)
+	}
+	close(program.release)
+	if err := srv.Close(); err != nil {
+		t.Error(err)
+	}
+	<-served
 }
