@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -388,4 +389,54 @@ func TestReceivesForBackwardReplies(t *testing.T) {
 		t.Error(err)
 	}
 	<-served
+}
+
+// TestKeysDieBeforeResults: when results are looked at, the peer can change nothing
+// in them any more.
+func TestKeysDieBeforeResults(t *testing.T) {
+	conn := &scriptConn{}
+	d := NewDialer(DialerConfig{Device: &scriptDevice{conn: conn}, Credits: 4, StallLimit: time.Minute})
+	a, err := mem.NewArena(1 << 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Register(a); err != nil {
+		t.Fatal(err)
+	}
+	l, err := d.Dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := 0
+	list := pingCall(nil)
+	list.ReplyMax = 8000
+	for xid, c := range []*transport.Call{readCall(mem.Vec{a.Seg(0, 8192)}, &got), writeCall(mem.Vec{a.Seg(0, 8192)}), list} {
+		result, bound := c.Result, -1
+		c.Result = func(r *xdr.Reader) error {
+			conn.mu.Lock()
+			bound = len(conn.bound)
+			conn.mu.Unlock()
+			return result(r)
+		}
+		over := make(chan error, 1)
+		runExchange := func() { over <- l.Exchange(context.Background(), uint32(xid), c) }
+		go runExchange()
+		var q Header
+		eventually(t, "call sent", func() bool {
+			conn.mu.Lock()
+			defer conn.mu.Unlock()
+			if len(conn.sent) == xid+1 {
+				q = conn.sent[xid]
+			}
+			return len(conn.sent) == xid+1 && len(conn.bound) > 0
+		})
+		h := Header{XID: q.XID, Version: Version1, Credits: 4, Proc: Msg}
+		conn.deliver(append(encodeHeader(&h), rpcAccepted(q.XID, 0)...), 0)
+		if err := <-over; err != nil || bound != 0 {
+			t.Errorf("call %d: %d keys are valid when its results are looked at, %v", xid, bound, err)
+		}
+	}
+	if err := errors.Join(l.Close(), d.Close(), a.Close()); err != nil {
+		t.Error(err)
+	}
 }
