@@ -88,7 +88,11 @@ func (c *Caller) acquire(ctx context.Context, o *op) (*slot, transport.Link, err
 		if s := c.pick(); s != nil {
 			s.load++
 			wait := c.cfg.Timeo * time.Duration(min(o.waits, c.cfg.Retrans)+1)
-			o.arm(s, min(wait, max(o.major.Sub(c.cfg.Clock.Now()), 1)))
+			least := time.Duration(1)
+			if !c.cfg.Soft {
+				least = c.cfg.Timeo // this link is not to pay for the time without one
+			}
+			o.arm(s, min(wait, max(o.major.Sub(c.cfg.Clock.Now()), least)))
 			return s, s.link, nil
 		}
 		o.arm(nil, max(o.major.Sub(c.cfg.Clock.Now()), 1))

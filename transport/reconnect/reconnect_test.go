@@ -132,6 +132,40 @@ func TestHardCallGoesOnForEver(t *testing.T) {
 	}
 }
 
+// TestLinkHasItsTime has a call come to a new link when it has nearly taken too
+// long: the link is given as long for its answer as any.
+func TestLinkHasItsTime(t *testing.T) {
+	r := newRig(t, Config{Timeo: time.Hour, Retrans: 2})
+	res := r.call(t.Context())
+	r.dial(nil)
+	(<-r.d.sent).link.lose(errLost)
+	r.wantLog("connection to srv lost: lost")
+	r.rest()
+	ask := <-r.d.dials
+	r.clock.advance(3*time.Hour - time.Minute)
+	ask <- nil
+	second := <-r.d.sent
+	r.clock.advance(59 * time.Minute)
+	r.c.mu.Lock()
+	early := r.c.slots[0].condemned
+	r.c.mu.Unlock()
+	if early {
+		t.Fatal("condemned before its time")
+	}
+	r.clock.advance(time.Minute)
+	<-second.link.done
+	r.wantLog("server srv not responding, still trying")
+	r.rest()
+	r.dial(nil)
+	(<-r.d.sent).answer <- nil
+	if err := <-res; err != nil {
+		t.Error(err)
+	}
+	if s := r.c.Stats(); s.Timeouts != 1 || s.Resends != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestSoftCallFails(t *testing.T) {
 	r := newRig(t, Config{Timeo: time.Hour, Retrans: 1, Soft: true})
 	res := r.call(t.Context())

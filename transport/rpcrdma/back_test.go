@@ -150,6 +150,29 @@ func TestBackwardTooLong(t *testing.T) {
 	}
 }
 
+// TestBackwardThresholds has ends whose buffers for sending are larger than the
+// other's for receiving: both keep to the smaller.
+func TestBackwardThresholds(t *testing.T) {
+	s, seen := startBack(t, ServerConfig{InlineIn: 1024, InlineOut: 4096, Backward: 2})
+	r := dialPeer(t, s.addr, func(c *DialerConfig) { c.InlineSend, c.InlineRecv, c.Callbacks = 4096, 1024, newTestProgram() })
+	if err := r.do(within(t, patience), nullCall()); err != nil {
+		t.Fatal(err)
+	}
+	back := <-seen
+	const words = (1024 - EmptyHeaderLen - 40) / 4 // of arguments; of results there may be four more
+	call := nullCall()
+	call.Args = longArgs(words + 1)
+	wantFate(t, back.Call(within(t, patience), call), transport.NotSent, errBackTooLong)
+	wantFate(t, back.Call(within(t, patience), listCall(words+5)), transport.Answered, transport.ErrProtocol)
+	call.Args = longArgs(words)
+	if err := back.Call(within(t, patience), call); err != nil {
+		t.Error(err)
+	}
+	if err := back.Call(within(t, patience), listCall(words+4)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestBackwardEnds has connections end under backward calls.
 func TestBackwardEnds(t *testing.T) {
 	for _, who := range []string{"client", "server", "handler"} {
@@ -309,7 +332,7 @@ func TestBackwardCreditsApart(t *testing.T) {
 		c.call(Header{XID: h.XID, Version: 1, Credits: credits, Proc: Msg}, rpcAccepted(h.XID, 5))
 	}
 	first, body := c.reply()
-	if first.Credits != 4 || first.Proc != Msg || !bytes.Equal(body[4:8], xdrWords(0)) {
+	if first.Version != Version1 || first.Credits != 4 || first.Proc != Msg || !bytes.Equal(body[:8], xdrWords(first.XID, 0)) {
 		t.Fatalf("got %+v, %x", first, body)
 	}
 	// A forward call under the same XID, while the backward one is under way:
@@ -449,7 +472,5 @@ func TestNoBackward(t *testing.T) {
 	}
 	c.call(msgHeader(2, Lists{}), rpcAccepted(2))
 	c.ping(3)
-	if st := s.Stats(); st.Ignored != 1 {
-		t.Errorf("statistics %+v", st)
-	}
+	eventually(t, "reply ignored", func() bool { return s.Stats().Ignored == 1 })
 }

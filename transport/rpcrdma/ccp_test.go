@@ -57,6 +57,26 @@ func TestServerConfigures(t *testing.T) {
 	}
 }
 
+// TestServerConfiguresReplies has clients that take less than the server sends,
+// and less or more than their private data says.
+func TestServerConfiguresReplies(t *testing.T) {
+	s := startServer(t, ServerConfig{InlineOut: 4096})
+	for _, private := range [][]byte{nil, peerSizes(4096)} {
+		for _, n := range []uint32{1024, 2048} {
+			c := dialRaw(t, s.addr, private)
+			c.call(msgHeader(1, Lists{}), ccpCall(1, 1, 1, 4096, n, 1))
+			c.reply()
+			words := (n - EmptyHeaderLen - 24) / 4
+			c.call(msgHeader(2, Lists{}), rpcCall(2, procList, words))
+			if h, got := c.reply(); h.Proc != Msg || len(got) != 24+4*int(words) {
+				t.Errorf("%d bytes allowed: %+v and %d bytes", n, h, len(got))
+			}
+			c.call(msgHeader(3, Lists{}), rpcCall(3, procList, words+1))
+			c.wantError(3, ErrChunk)
+		}
+	}
+}
+
 // TestServerConfiguredWithoutReads: a client that serves no RDMA Read may not ask
 // for any.
 func TestServerConfiguredWithoutReads(t *testing.T) {

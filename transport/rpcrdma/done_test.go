@@ -2,9 +2,14 @@ package rpcrdma
 
 import (
 	"context"
+	"errors"
+	"net/netip"
 	"testing"
+	"time"
 
+	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
 // heldSide is a serverSide that does not get its requests to open memory posted
@@ -68,4 +73,106 @@ func TestDoneBeforeReply(t *testing.T) {
 		t.Error(err)
 	}
 	<-served
+}
+
+// doneConn has a look taken before each RDMA_DONE is posted.
+type doneConn struct {
+	*scriptConn
+	look func()
+}
+
+func (c *doneConn) PostSend(wrs []verbs.SendWR) (int, error) {
+	for _, wr := range wrs {
+		if b := make([]byte, wr.Local.Len()); wr.Op == verbs.OpSend && wr.Local.CopyOut(0, b) >= FixedHeaderLen && Proc(beUint32(b[12:])) == Done {
+			c.look()
+		}
+	}
+	return c.scriptConn.PostSend(wrs)
+}
+
+type doneDevice struct {
+	*scriptDevice
+	conn *doneConn
+}
+
+func (d doneDevice) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
+	_, err := d.scriptDevice.Dial(ctx, to, o)
+	return d.conn, err
+}
+
+// TestDoneUnderTheCredit has a call wait for the only credit, which is that of a
+// reply by read chunks, and then that of one that came too late: it goes on waiting
+// until RDMA_DONE has been posted.
+func TestDoneUnderTheCredit(t *testing.T) {
+	conn := &doneConn{scriptConn: &scriptConn{}}
+	d := NewDialer(DialerConfig{Device: doneDevice{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, ReadReplies: true, StallLimit: time.Minute})
+	a, err := mem.NewArena(1 << 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Register(a); err != nil {
+		t.Fatal(err)
+	}
+	tl, err := d.Dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := tl.(*link)
+	waiting := func() int {
+		l.credits.mu.Lock()
+		defer l.credits.mu.Unlock()
+		return len(l.credits.waiters)
+	}
+	looks := make(chan int, 1)
+	conn.look = func() { looks <- waiting() }
+	ctx, cancel := context.WithCancel(context.Background())
+	results := map[uint32]chan error{}
+	start := func(ctx context.Context, xid uint32) {
+		results[xid] = make(chan error, 1)
+		runExchange := func() {
+			got := 0
+			results[xid] <- l.Exchange(ctx, xid, readCall(mem.Vec{a.Seg(int(xid)*4096, 3000)}, &got))
+		}
+		go runExchange()
+	}
+	sent := func(xid uint32) {
+		eventually(t, "call sent", func() bool {
+			conn.mu.Lock()
+			defer conn.mu.Unlock()
+			return len(conn.sent) > 0 && conn.sent[len(conn.sent)-1].XID == xid
+		})
+	}
+	answer := func(xid uint32) {
+		h := Header{XID: xid, Version: Version1, Credits: 1, Proc: Msg, Lists: Lists{Read: []ReadSegment{rseg(28, 3000)}}}
+		conn.deliver(append(encodeHeader(&h), rpcAccepted(xid, 3000)...), 0)
+	}
+	start(context.Background(), 1)
+	sent(1)
+	start(ctx, 2)
+	eventually(t, "a call that waits", func() bool { return waiting() == 1 })
+	answer(1)
+	if n := <-looks; n != 1 {
+		t.Errorf("%d calls wait, the credit was given back before RDMA_DONE", n)
+	}
+	if err := <-results[1]; err != nil {
+		t.Error(err)
+	}
+	sent(2)
+	cancel()
+	wantFate(t, <-results[2], transport.Unknown, context.Canceled)
+	start(context.Background(), 3)
+	eventually(t, "a call that waits", func() bool { return waiting() == 1 })
+	answer(2)
+	if n := <-looks; n != 1 {
+		t.Errorf("%d calls wait, the credit of a call given up was given back before RDMA_DONE", n)
+	}
+	sent(3)
+	answer(3)
+	<-looks
+	if err := <-results[3]; err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(l.Close(), d.Close(), a.Close()); err != nil {
+		t.Error(err)
+	}
 }

@@ -217,7 +217,10 @@ func (l *link) unbound(s *slot, posted int) {
 		l.windows = append(l.windows, k.window)
 	}
 	s.keys = s.keys[:min(posted, len(s.keys))]
-	s.sending = false
+	if s.sending {
+		s.sending = false
+		l.silent = l.sendQueue // in place of the one that was to tell, the next does
+	}
 	l.mu.Unlock()
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -337,4 +338,71 @@ func TestSendQueueFullOfSilence(t *testing.T) {
 	untilTrue(t, &r.mu, func() bool { return r.room != nil })
 	close(full)
 	all.Wait()
+}
+
+// crampedConn has no room in its send queue while full is set. It notes of each
+// Send whether it was signaled.
+type crampedConn struct {
+	*scriptConn
+	full atomic.Bool
+	told chan bool
+}
+
+func (c *crampedConn) PostSend(wrs []verbs.SendWR) (int, error) {
+	if c.full.Load() {
+		return 0, verbs.ErrQueueFull
+	}
+	c.told <- wrs[len(wrs)-1].Signaled
+	return c.scriptConn.PostSend(wrs)
+}
+
+type crampedDevice struct {
+	*scriptDevice
+	conn *crampedConn
+}
+
+func (d crampedDevice) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
+	_, err := d.scriptDevice.Dial(ctx, to, o)
+	return d.conn, err
+}
+
+// TestGivenUpBeforeItTells gives up, before it is posted, the call whose Send was
+// to tell that the send queue has emptied: the next one tells.
+func TestGivenUpBeforeItTells(t *testing.T) {
+	conn := &crampedConn{scriptConn: &scriptConn{}, told: make(chan bool, 1)}
+	d := NewDialer(DialerConfig{Device: crampedDevice{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, StallLimit: time.Minute})
+	tl, err := d.Dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := tl.(*link)
+	l.mu.Lock()
+	l.silent = l.sendQueue
+	l.mu.Unlock()
+	conn.full.Store(true)
+	ctx := cancelledWhen(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.room != nil
+	})
+	wantFate(t, l.Exchange(ctx, 1, pingCall(nil)), transport.NotSent, context.Canceled)
+	conn.full.Store(false)
+	for _, want := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(context.Background())
+		over := make(chan error, 1)
+		runExchange := func() { over <- l.Exchange(ctx, 2, pingCall(nil)) }
+		go runExchange()
+		if got := <-conn.told; got != want {
+			t.Errorf("signaled: %v, want %v", got, want)
+		}
+		h := Header{XID: 2, Version: Version1, Credits: 4, Proc: Msg}
+		conn.deliver(append(encodeHeader(&h), rpcAccepted(2, 5)...), 0)
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}
+	if err := errors.Join(l.Close(), d.Close()); err != nil {
+		t.Error(err)
+	}
 }

@@ -127,6 +127,38 @@ func TestSeveralChunks(t *testing.T) {
 	}
 }
 
+// TestReadChunkBesidePieces has a call of which one payload goes by read chunk, and
+// another, in more pieces than a Send can gather, inline.
+func TestReadChunkBesidePieces(t *testing.T) {
+	s := startServerWith(t, ServerConfig{}, mirror{})
+	r := dialPeer(t, s.addr, nil)
+	var small mem.Vec
+	for i := range r.maxSGE + 1 {
+		small = append(small, r.arena.Seg(1<<20+100*i, 50))
+	}
+	out := []mem.Vec{{r.arena.Seg(0, 100_001)}, small}
+	in := []mem.Vec{{r.arena.Seg(2<<20, 100_001)}, {r.arena.Seg(3<<20, small.Len())}}
+	for _, v := range out {
+		v.CopyIn(0, testPattern(v.Len()))
+	}
+	got := make([]int, 2)
+	if err := r.do(within(t, patience), mirrorCall(0, out, in, got)); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range in {
+		b := bytes.Clone(v[0].Bytes())
+		for j := range b {
+			b[j] = ^b[j]
+		}
+		if got[i] != v.Len() || !bytes.Equal(b, testPattern(v.Len())) {
+			t.Errorf("payload %d: %d bytes, want %d", i, got[i], v.Len())
+		}
+	}
+	if st := r.d.Stats(); st.ReadChunks != 1 || st.PositionZero != 0 {
+		t.Errorf("statistics %+v", st)
+	}
+}
+
 // TestWriteListUses answers a call of several write chunks in every way that
 // the rules allow, and in some that they do not.
 func TestWriteListUses(t *testing.T) {

@@ -168,9 +168,14 @@ func (l *link) gather(s *slot, c *transport.Call) error {
 	marks, src := s.cw.Marks(), s.cw.Bytes()
 	buf, whole := s.call, false
 	switch s.plan.Call {
-	case CallInline:
-		payloads := s.plan.CallLen - s.shape.Head
-		whole = payloads <= copyInline || 1+s.shape.pieces() > l.maxSGE
+	case CallInline, CallReadChunk:
+		payloads := 0
+		for i, it := range s.shape.Send {
+			if !s.plan.Reduced.has(i) {
+				payloads += it.padded()
+			}
+		}
+		whole = payloads <= copyInline || 1+s.shape.pieces(s.plan.Reduced) > l.maxSGE
 	case CallPositionZero:
 		whole = s.plan.Copy
 		if s.longCall.Len > 0 {

@@ -207,20 +207,20 @@ func (p *Plan) planCall(s *Shape, t Terms) int {
 		return readListLen(1 + segs)
 	}
 	p.Reduced = 0
-	pieces := s.pieces()
+	pieces := s.pieces(0)
 	if pieces > maxPlanSegments || !t.segments(pieces) {
 		p.Copy, pieces = true, 1
 	}
 	return readListLen(pieces)
 }
 
-// pieces is the number of segments of a whole call: the stretches of the head
-// before, between and after the payloads, to which the padding belongs, and
-// the payloads' own.
-func (s *Shape) pieces() int {
+// pieces is the number of segments of a call without its reduced payloads: the
+// stretches of the head before, between and after the payloads, to which the
+// padding belongs, and the payloads' own.
+func (s *Shape) pieces(reduced itemSet) int {
 	n, at, pad := 0, 0, 0
-	for _, it := range s.Send {
-		if it.Len == 0 {
+	for i, it := range s.Send {
+		if it.Len == 0 || reduced.has(i) {
 			continue
 		}
 		if it.Off > at || pad > 0 {

@@ -196,7 +196,7 @@ func checkPlan(t *testing.T, what string, s *Shape, terms Terms) {
 	case CallReadChunk:
 		provisions -= 24 * segs
 	case CallPositionZero:
-		n := s.pieces()
+		n := s.pieces(0)
 		if p.Copy {
 			n = 1
 		} else if segs > 0 {

@@ -254,6 +254,32 @@ func testLongBothWays(t *testing.T, inline bool) {
 	}
 }
 
+// TestProvidesForTheVerifier: a reply may have the longest verifier there is before
+// the longest results; the call provides for both.
+func TestProvidesForTheVerifier(t *testing.T) {
+	const words, verifier = 150, 400 / 4 // which alone, or without the verifier, would fit inline
+	addr := startPeer(t, peerSizes(1024), func(p *peer) error {
+		q, err := p.call()
+		if err != nil {
+			return err
+		}
+		reply := append([]uint32{q.XID, 1, 0, 6, 4 * verifier}, make([]uint32, verifier)...)
+		reply = append(reply, 0)
+		for i := range uint32(words) {
+			reply = append(reply, i)
+		}
+		back, err := p.write(q.Lists.Reply, xdrWords(reply...))
+		if err == nil {
+			err = p.send(q.header(NoMsg, 16, Lists{Reply: back}))
+		}
+		return err
+	})
+	r := dialPeer(t, addr, nil)
+	if err := r.do(within(t, patience), listCall(words)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTooLargeIsNotSent(t *testing.T) {
 	r := dialPeer(t, startPeer(t, peerSizes(1024), answerAll(1)), func(c *DialerConfig) { c.MaxPayload, c.LongBytes = 4096, 64<<10 })
 	wantFate(t, r.do(within(t, patience), writeCall(mem.Vec{r.arena.Seg(0, 4097)})), transport.NotSent, nil)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -55,6 +56,10 @@ func TestServerOddMessages(t *testing.T) {
 		c.send(xdrWords(4, 1, 1, uint32(Error), uint32(ErrChunk)), nil)
 		c.ping(5)
 		c.send(xdrWords(4, 1, 1, uint32(Error), 99), nil)
+		c.ping(5)
+		c.send(xdrWords(4, 1, 1, uint32(Error)), nil)
+		c.ping(5)
+		c.send(xdrWords(4, 3, 1, uint32(Error), uint32(ErrVers), 3, 3), nil)
 		c.ping(5)
 		c.call(msgHeader(4, Lists{}), rpcAccepted(4))
 		c.ping(5)
@@ -117,6 +122,26 @@ func TestServerAbsurdChunks(t *testing.T) {
 		t.Errorf("statistics %+v", st)
 	}
 	c.ping(4)
+}
+
+// Chunks for items that may have none: credentials, a word, and nothing at all.
+func TestServerIneligibleChunks(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c := dialRaw(t, s.addr, peerSizes(4096))
+	send := func(pos uint32, n int, body []byte) {
+		l := Lists{Read: []ReadSegment{{pos, c.bind(c.data.Slice(0, n), verbs.RemoteRead)}}}
+		c.call(msgHeader(1, l), body)
+	}
+	send(32, 20, xdrWords(1, 0, 2, 100003, 3, procNull, 1, 20, 0, 0))
+	c.wantError(1, ErrChunk)
+	copy(c.data.Bytes(), xdrWords(0xbbbb))
+	for _, body := range [][]byte{rpcCall(1, procSum, 4, 77), rpcCall(1, procSum, 0, 0xbbbb)} {
+		send(uint32(len(body)), 4, body)
+		if _, got := c.reply(); !bytes.Equal(got, xdrWords(1, 1, 0, 0, 0, uint32(transport.GarbageArgs))) {
+			t.Errorf("%x answered with %x", body, got)
+		}
+	}
+	c.ping(2)
 }
 
 // Chunks that are too small for the reply, or absurdly large.

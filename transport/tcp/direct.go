@@ -56,11 +56,11 @@ func (l *link) readDirect(in *records, xid uint32, x *exchange, rec *buffer) (_ 
 	early := rec.b[at:min(len(rec.b), at+n)]
 	x.recv[0].CopyIn(0, early)
 	err = fill(in, x.recv[0], len(early), n)
+	rec.b = rec.b[:at+xdr.Pad(n)] // no padding, if the guess is wrong
 	if err == nil {
-		err = in.skip(xdr.Pad(n))
+		_, err = in.read(rec.b[at:])
 	}
-	rec.b = rec.b[:at]
-	if l.endFilling(xid, x, rec, n, err) {
+	if l.endFilling(xid, x, rec, at, n, err) {
 		return nil, true, err
 	}
 	rec.put()
@@ -84,7 +84,7 @@ func (l *link) startFilling(xid uint32, x *exchange) bool {
 // endFilling gives x's payload back to the caller; if that has not abandoned
 // it, and there was no error, as part of the reply. It reports false when rec is
 // not wanted: then the caller keeps it.
-func (l *link) endFilling(xid uint32, x *exchange, rec *buffer, n int, err error) bool {
+func (l *link) endFilling(xid uint32, x *exchange, rec *buffer, at, n int, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	x.filling = false
@@ -98,7 +98,7 @@ func (l *link) endFilling(xid uint32, x *exchange, rec *buffer, n int, err error
 	}
 	l.d.stats.replies.Add(1)
 	delete(l.pending, xid)
-	x.rec, x.at, x.placed[0] = rec, len(rec.b), n
+	x.rec, x.at, x.placed[0] = rec, at, n
 	x.ready <- struct{}{}
 	return true
 }
@@ -133,13 +133,15 @@ func (x *exchange) decode(rec *buffer, xid uint32, c *transport.Call) error {
 		rec.put()
 		return err
 	}
-	x.r.ResetAt(rec.b, c.Recv, x.placed[:], x.at)
+	x.r.ResetAt(rec.b[:x.at], c.Recv, x.placed[:], x.at)
 	err := oncrpc.DecodeReply(&x.r, xid, c)
 	if errors.Is(err, transport.ErrProtocol) {
 		n := x.placed[0]
-		rec = rec.grow(x.at + n + xdr.Pad(n))
+		var end [4]byte
+		pad := copy(end[:], rec.b[x.at:])
+		rec = rec.grow(x.at + n + pad)
 		c.Recv[0].CopyOut(0, rec.b[x.at:x.at+n])
-		clear(rec.b[x.at+n:])
+		copy(rec.b[x.at+n:], end[:pad])
 		x.r.Reset(rec.b, c.Recv, nil)
 		err = oncrpc.DecodeReply(&x.r, xid, c)
 	}

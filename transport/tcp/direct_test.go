@@ -56,25 +56,32 @@ func pattern(n int) []byte {
 // TestGuess decodes replies in which the payload is where it is guessed to be,
 // and others whose data was made such that the guess is wrong.
 func TestGuess(t *testing.T) {
-	const n = 20_000
+	const n, room = 20_000, 20_010
 	lure := func(at int) []byte { // data in which a length stands at a byte
 		b := pattern(n)
 		binary.BigEndian.PutUint32(b[at:], uint32(n))
 		return b
 	}
 	for name, tc := range map[string]struct {
+		first uint32 // what stands before the payload
 		data  []byte
 		after int
 		at    int // the guess
 	}{
-		"last":            {pattern(n), 0, 32},
-		"last, padded":    {pattern(n - 3), 0, 32},
-		"a word after it": {pattern(n), 1, 0},
-		"a wrong guess":   {lure(0), 1, 36},
-		"another":         {lure(8), 3, 44},
+		"last":            {9, pattern(n), 0, 32},
+		"last, padded":    {9, pattern(n - 3), 0, 32},
+		"a word after it": {9, pattern(n), 1, 0},
+		"a wrong guess":   {9, lure(0), 1, 36},
+		"another":         {9, lure(8), 3, 44},
+		// A payload that began at 28 would end with the record.
+		"wrong, of four bytes more":            {n + 4, pattern(n), 0, 28},
+		"wrong, with data for padding":         {n + 1, pattern(n), 0, 28},
+		"wrong, with a byte of it for padding": {n + 3, pattern(n), 0, 28},
+		"wrong, with padding for padding":      {n - 1, pattern(n - 7), 0, 28},
 	} {
 		reply := bulkReply(7, tc.data, tc.after)
-		if at, _ := locate(reply[:directHead], len(reply), n); at != tc.at {
+		binary.BigEndian.PutUint32(reply[oncrpc.ReplyHeader:], tc.first)
+		if at, _ := locate(reply[:directHead], len(reply), room); at != tc.at {
 			t.Errorf("%s: guess is %d, want %d", name, at, tc.at)
 		}
 		addr := scripted(t, func(conn net.Conn) {
@@ -84,8 +91,8 @@ func TestGuess(t *testing.T) {
 			_, _ = io.Copy(io.Discard, conn)
 		})
 		_, l := dial(t, addr, Config{})
-		a := arena(t, n)
-		if err := l.Exchange(t.Context(), 7, bulkCall(a, n, tc.after)); err != nil {
+		a := arena(t, room)
+		if err := l.Exchange(t.Context(), 7, bulkCall(a, room, tc.after)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if !bytes.Equal(a.Bytes()[:len(tc.data)], tc.data) {

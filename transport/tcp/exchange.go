@@ -28,7 +28,7 @@ type exchange struct {
 	rec *buffer // the reply, for the caller to put
 	err error   // what was wrong with the reply
 	// at is where in the reply placed[0] bytes stood that the reader has put
-	// into recv[0]; rec ends there. 0: all is in rec.
+	// into recv[0]; in rec their padding follows there. 0: all is in rec.
 	at     int
 	placed [1]int
 	// filling: the reader is reading into recv[0]. abandoned: it must stop.

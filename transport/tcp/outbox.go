@@ -230,10 +230,16 @@ func (o *outbox) release() {
 }
 
 // abort ends the holder's work: nothing more of the batch or the queue will be
-// written. mu is held.
+// written. What has been is sent, whatever became of the rest. mu is held.
 func (o *outbox) abort() {
+	end := 0 // of the packet in the batch
 	for _, s := range o.batch {
-		if s.p != nil {
+		end += s.size
+		switch {
+		case s.p == nil:
+		case end <= o.done:
+			s.p.finish(packetSent)
+		default:
 			s.p.finish(packetFailed)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,4 +121,58 @@ func blocked(t *testing.T, l *link, n int) {
 		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+// brittleConn takes what is written once it may, and breaks after left bytes.
+type brittleConn struct {
+	net.Conn
+	begun, proceed chan struct{}
+	left           int
+}
+
+func (c *brittleConn) Write(b []byte) (int, error) {
+	select {
+	case c.begun <- struct{}{}:
+	default:
+	}
+	<-c.proceed
+	n := min(len(b), c.left)
+	c.left -= n
+	if n < len(b) {
+		return n, io.ErrClosedPipe
+	}
+	return n, nil
+}
+
+// TestWrittenBeforeTheLoss has a connection break in the middle of what was
+// gathered: the server may have all that was written of it in whole.
+func TestWrittenBeforeTheLoss(t *testing.T) {
+	var p [4]packet
+	for i := range p {
+		var w xdr.Writer
+		oncrpc.AppendCall(&w, uint32(i), nullCall(), "")
+		p[i].pack(&w, nil)
+	}
+	c := &brittleConn{begun: make(chan struct{}, 1), proceed: make(chan struct{}), left: 2*p[0].size + p[0].size/2}
+	var o outbox
+	var sent atomic.Uint64
+	broken := make(chan error, 1)
+	o.init(c, &sent, func(err error) { broken <- err })
+	var first sync.WaitGroup
+	first.Go(func() { o.enqueue(t.Context(), &p[0]) })
+	<-c.begun
+	for i := range p[1:] {
+		o.enqueue(t.Context(), &p[1+i])
+	}
+	close(c.proceed)
+	first.Wait()
+	if err := <-broken; !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
+	}
+	for i, want := range []packetState{packetSent, packetSent, packetFailed, packetFailed} {
+		if got := o.wait(&p[i]); got != want {
+			t.Errorf("packet %d: state %d, want %d", i, got, want)
+		}
+	}
+	o.close()
 }

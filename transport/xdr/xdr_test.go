@@ -187,6 +187,9 @@ func TestPadding(t *testing.T) {
 		if p.Align > 0 && p.Threshold <= 10 && (at+p.Base)%p.Align != 0 {
 			t.Errorf("%+v: payload at %d", p, at)
 		}
+		if end := at + 12 + 4 + 4; len(b) != end {
+			t.Errorf("%+v: %d bytes in front of no data", p, len(b)-end)
+		}
 		clear(v[0].Bytes())
 		for n := range len(b) + 1 {
 			var r Reader
