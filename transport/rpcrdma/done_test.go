@@ -3,7 +3,6 @@ package rpcrdma
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -90,34 +89,12 @@ func (c *doneConn) PostSend(wrs []verbs.SendWR) (int, error) {
 	return c.scriptConn.PostSend(wrs)
 }
 
-type doneDevice struct {
-	*scriptDevice
-	conn *doneConn
-}
-
-func (d doneDevice) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
-	_, err := d.scriptDevice.Dial(ctx, to, o)
-	return d.conn, err
-}
-
 // TestDoneUnderTheCredit has a call wait for the only credit, which is that of a
 // reply by read chunks, and then that of one that came too late: it goes on waiting
 // until RDMA_DONE has been posted.
 func TestDoneUnderTheCredit(t *testing.T) {
 	conn := &doneConn{scriptConn: &scriptConn{}}
-	d := NewDialer(DialerConfig{Device: doneDevice{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, ReadReplies: true, StallLimit: time.Minute})
-	a, err := mem.NewArena(1 << 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Register(a); err != nil {
-		t.Fatal(err)
-	}
-	tl, err := d.Dial(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := tl.(*link)
+	d, l, a := dialScript(t, DialerConfig{Device: overScript{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, ReadReplies: true, StallLimit: time.Minute}, 1<<16)
 	waiting := func() int {
 		l.credits.mu.Lock()
 		defer l.credits.mu.Unlock()

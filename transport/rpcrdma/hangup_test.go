@@ -239,22 +239,12 @@ func (c *lateConn) Close() error {
 	return c.scriptConn.Close()
 }
 
-type lateDevice struct {
-	*scriptDevice
-	conn *lateConn
-}
-
-func (d lateDevice) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
-	_, err := d.scriptDevice.Dial(ctx, to, o)
-	return d.conn, err
-}
-
 // TestHangupUnderBackwardCall has a link end while the chunk of a backward call is
 // being read: completions that nobody waits for any more do not keep it.
 func TestHangupUnderBackwardCall(t *testing.T) {
 	conn := &lateConn{scriptConn: &scriptConn{}, reading: make(chan struct{}), answered: make(chan struct{}), release: make(chan struct{})}
 	d := NewDialer(DialerConfig{
-		Device: lateDevice{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, TryVersion2: true, Callbacks: newTestProgram(), StallLimit: time.Minute,
+		Device: overScript{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, TryVersion2: true, Callbacks: newTestProgram(), StallLimit: time.Minute,
 	})
 	tl, err := d.Dial(context.Background())
 	if err != nil {

@@ -3,7 +3,6 @@ package rpcrdma
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -33,32 +32,11 @@ func (c *strictConn) PostSend(wrs []verbs.SendWR) (int, error) {
 	return c.scriptConn.PostSend(wrs)
 }
 
-type strictDevice struct {
-	*scriptDevice
-	conn *strictConn
-}
-
-func (d strictDevice) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
-	_, err := d.scriptDevice.Dial(ctx, to, o)
-	return d.conn, err
-}
-
 // TestForeignKeyIsDead has the answer to one call invalidate the key of another:
 // that one is not made invalid again.
 func TestForeignKeyIsDead(t *testing.T) {
 	conn := &strictConn{scriptConn: &scriptConn{}}
-	d := NewDialer(DialerConfig{Device: strictDevice{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, StallLimit: time.Minute})
-	a, err := mem.NewArena(1 << 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Register(a); err != nil {
-		t.Fatal(err)
-	}
-	tl, err := d.Dial(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d, l, a := dialScript(t, DialerConfig{Device: overScript{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, StallLimit: time.Minute}, 1<<16)
 	answer := func(q Header, invalidate uint32) {
 		h := Header{XID: q.XID, Version: Version1, Credits: 4, Proc: Msg}
 		conn.deliver(append(encodeHeader(&h), rpcAccepted(q.XID, 0)...), invalidate)
@@ -72,7 +50,7 @@ func TestForeignKeyIsDead(t *testing.T) {
 	start := func(xid uint32) {
 		runExchange := func() {
 			got := 0
-			over <- tl.Exchange(context.Background(), xid, readCall(mem.Vec{a.Seg(int(xid)*8192, 8192)}, &got))
+			over <- l.Exchange(context.Background(), xid, readCall(mem.Vec{a.Seg(int(xid)*8192, 8192)}, &got))
 		}
 		go runExchange()
 		eventually(t, "call sent", func() bool { return len(calls()) == int(xid)+1 })
@@ -99,7 +77,7 @@ func TestForeignKeyIsDead(t *testing.T) {
 	if s := d.Stats(); s.RemoteInvalidations != 1 || s.LocalInvalidations != 2 {
 		t.Errorf("statistics %+v", s)
 	}
-	if err := errors.Join(tl.Close(), d.Close(), a.Close()); err != nil {
+	if err := errors.Join(l.Close(), d.Close(), a.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -108,18 +86,7 @@ func TestForeignKeyIsDead(t *testing.T) {
 // in them any more.
 func TestKeysDieBeforeResults(t *testing.T) {
 	conn := &scriptConn{}
-	d := NewDialer(DialerConfig{Device: &scriptDevice{conn: conn}, Credits: 4, StallLimit: time.Minute})
-	a, err := mem.NewArena(1 << 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Register(a); err != nil {
-		t.Fatal(err)
-	}
-	l, err := d.Dial(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d, l, a := dialScript(t, DialerConfig{Device: &scriptDevice{conn: conn}, Credits: 4, StallLimit: time.Minute}, 1<<16)
 	got := 0
 	list := pingCall(nil)
 	list.ReplyMax = 8000

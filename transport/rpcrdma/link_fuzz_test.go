@@ -34,6 +34,35 @@ func (d *scriptDevice) Dial(_ context.Context, _ netip.AddrPort, o verbs.ConnOpt
 	return d.conn, o.Prepare(d.conn)
 }
 
+// overScript is a device whose connection stands before that of the script.
+type overScript struct {
+	*scriptDevice
+	conn verbs.Conn
+}
+
+func (d overScript) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
+	_, err := d.scriptDevice.Dial(ctx, to, o)
+	return d.conn, err
+}
+
+// dialScript makes the first link of a dialer that has size bytes of memory.
+func dialScript(t *testing.T, cfg DialerConfig, size int) (*dialer, *link, *mem.Arena) {
+	t.Helper()
+	a, err := mem.NewArena(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := NewDialer(cfg).(*dialer)
+	if err := d.Register(a); err != nil {
+		t.Fatal(err)
+	}
+	l, err := d.Dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, l.(*link), a
+}
+
 type scriptConn struct {
 	verbs.Conn
 
@@ -213,22 +242,10 @@ func FuzzLink(f *testing.F) {
 		if mode&2 != 0 {
 			kinds = 12
 		}
-		d := NewDialer(DialerConfig{
+		d, l, a := dialScript(t, DialerConfig{
 			Device: dev, Credits: 4, InlineSend: 1024, InlineRecv: 1024, MaxPayload: 64 << 10, LongBytes: 256 << 10,
 			ReadReplies: mode&1 == 1, TryVersion2: mode&2 != 0, Callbacks: newTestProgram(), CallbackCredits: 2, StallLimit: time.Minute,
-		}).(*dialer)
-		a, err := mem.NewArena(64 << 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Register(a); err != nil {
-			t.Fatal(err)
-		}
-		tl, err := d.Dial(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := tl.(*link)
+		}, 64<<10)
 		p := &linkScript{t: t, l: l, conn: conn, a: a, kinds: kinds}
 		for len(s.b) > 0 {
 			p.step(s)

@@ -3,7 +3,6 @@ package rpcrdma
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -22,21 +21,11 @@ func (c *repostConn) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return c.scriptConn.PostRecv(wrs)
 }
 
-type repostDevice struct {
-	*scriptDevice
-	conn *repostConn
-}
-
-func (d repostDevice) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
-	_, err := d.scriptDevice.Dial(ctx, to, o)
-	return d.conn, err
-}
-
 // TestReceivesBeforeNextCall: when a reply has come, and when one has come too
 // late, its receive is posted again before anybody can make another call.
 func TestReceivesBeforeNextCall(t *testing.T) {
 	conn := &repostConn{scriptConn: &scriptConn{}}
-	d := NewDialer(DialerConfig{Device: repostDevice{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, StallLimit: time.Minute})
+	d := NewDialer(DialerConfig{Device: overScript{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, StallLimit: time.Minute})
 	tl, err := d.Dial(context.Background())
 	if err != nil {
 		t.Fatal(err)
