@@ -71,16 +71,20 @@ func (i *Inode) note(st stamp, a *nfsclient.Attr) {
 		return
 	}
 	s := stateOf(a)
+	early := st.gen < i.relinkGen
+	if early { // it need not show that change
+		i.expires = time.Time{}
+	}
 	switch {
 	case first:
 		i.valid.now = s
 	case s == i.valid.now:
-		i.relinked = i.relinked && i.mutating > 0
+		i.relinked = i.relinked && (early || i.mutating > 0)
 	case i.mutating > 0 || st.gen < i.mutGen:
 		// The server may have been seen between two of our own changes.
 		i.expires = time.Time{}
 	case i.relinked && s.size == i.valid.now.size && s.mtime == i.valid.now.mtime:
-		i.relinked = false
+		i.relinked = early
 		i.valid.now = s
 	default:
 		i.foreign(s)
