@@ -127,6 +127,9 @@ func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name
 	if err != nil {
 		c.changed(st, dir, w, name, nil, false)
 		i.failed(err)
+		if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrExist {
+			c.mayBeRelinked(ctx, i)
+		}
 		return Entry{}, err
 	}
 	i.mu.Lock()
@@ -151,9 +154,24 @@ func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name
 // ctime, but not its content.
 func (i *Inode) relink() {
 	i.mu.Lock()
+	i.relinkedLocked()
+	i.mu.Unlock()
+}
+
+func (i *Inode) relinkedLocked() {
 	i.relinked, i.expires = true, time.Time{}
 	i.relinkGen = i.c.gen.Add(1)
-	i.mu.Unlock()
+}
+
+// mayBeRelinked is relink after a call that failed as it does when it comes
+// again to a server that carried it out and then crashed. The kernel took the
+// failure for one that changed nothing.
+func (c *Cache) mayBeRelinked(ctx context.Context, i *Inode) {
+	i.mu.Lock()
+	i.relinkedLocked()
+	i.doubt()
+	i.unlock()
+	c.clear(ctx, i)
 }
 
 // Unlink removes a name that is no directory's. A file that is open here gets
@@ -175,9 +193,13 @@ func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	st := dir.begin()
 	w, err := c.cl.Remove(ctx, cr, dir.h, name)
 	c.changed(st, dir, w, name, nil, err == nil)
-	if err != nil {
+	switch {
+	case err != nil:
 		dir.failed(err)
-	} else if child != nil {
+		if child != nil && isNoEnt(err) {
+			c.mayBeRelinked(ctx, child)
+		}
+	case child != nil:
 		child.relink()
 		child.mu.Lock()
 		child.removed = child.opens == 0 && child.attr.Nlink <= 1
@@ -265,6 +287,13 @@ func (c *Cache) rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 		to.begin()
 	}
 	fromDir, toDir, err := c.cl.Rename(ctx, cr, from.h, fromName, to.h, toName)
+	if isNoEnt(err) && moved != nil && !both {
+		// A server that crashed before it answered finds the name gone when the
+		// call comes again.
+		if f, lerr := c.cl.Lookup(ctx, cr, to.h, toName); lerr == nil && f.Handle == moved.h {
+			err = nil
+		}
+	}
 	if err != nil {
 		c.changed(st, from, fromDir, fromName, nil, false)
 		if to != from {

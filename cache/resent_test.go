@@ -4,18 +4,34 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// forgetful is a server that crashed before it could answer a RENAME, which
-// then comes again: its request cache is gone.
+// forgetful is a server that crashed before it could answer a call, which then
+// comes again: its request cache is gone.
 type forgetful struct {
 	*fake
 	renames int
-	again   int // which RENAME that is, from 1 on
+	again   int  // which RENAME that is, from 1 on
+	others  bool // each REMOVE and LINK is
+}
+
+func (f *forgetful) Remove(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string) (nfsclient.Wcc, error) {
+	if w, err := f.fake.Remove(ctx, cr, dir, name); err != nil || !f.others {
+		return w, err
+	}
+	return f.fake.Remove(ctx, cr, dir, name)
+}
+
+func (f *forgetful) Link(ctx context.Context, cr nfsclient.Cred, h, dir nfsclient.Handle, name string) (*nfsclient.Attr, nfsclient.Wcc, error) {
+	if a, w, err := f.fake.Link(ctx, cr, h, dir, name); err != nil || !f.others {
+		return a, w, err
+	}
+	return f.fake.Link(ctx, cr, h, dir, name)
 }
 
 func (f *forgetful) Rename(ctx context.Context, cr nfsclient.Cred, from nfsclient.Handle, fromName string, to nfsclient.Handle, toName string) (fw, tw nfsclient.Wcc, err error) {
@@ -35,7 +51,7 @@ func TestResentRenameKeepsWhatItMoved(t *testing.T) {
 	srv.foreign("b", []byte("B"))
 	c := newCache(t, srv, testConfig())
 	f, _ := open(t, c, "b", rw)
-	if err := c.Rename(ctx, alice, c.Root(), "a", c.Root(), "b"); status(err) != nfsclient.ErrNoEnt {
+	if err := c.Rename(ctx, alice, c.Root(), "a", c.Root(), "b"); err != nil {
 		t.Errorf("rename: %v", err)
 	}
 	if got := srv.content("b"); string(got) != "A" {
@@ -48,6 +64,104 @@ func TestResentRenameKeepsWhatItMoved(t *testing.T) {
 	check(t, c.Close(ctx))
 	if l := srv.names(); len(l) != 1 || l[0] != "b" {
 		t.Errorf("the server has %q", l)
+	}
+}
+
+// TestRenameThatFailsReplacesNothing: a file that another client has given the
+// name in the meantime is not replaced by the open one that had it before.
+func TestRenameThatFailsReplacesNothing(t *testing.T) {
+	srv := newFake(t)
+	srv.foreign("b", []byte("B"))
+	c := newCache(t, srv, testConfig())
+	f, _ := open(t, c, "b", rw)
+	renames := 0
+	srv.hook = func(op string, done bool) error {
+		if op == "RENAME" && done {
+			if renames++; renames == 2 {
+				srv.foreign("b", []byte("C"))
+			}
+		}
+		return nil
+	}
+	if err := c.Rename(ctx, alice, c.Root(), "none", c.Root(), "b"); status(err) != nfsclient.ErrNoEnt {
+		t.Errorf("rename: %v", err)
+	}
+	if got := srv.content("b"); string(got) != "C" {
+		t.Errorf("the server has %q", got)
+	}
+	f.Release()
+}
+
+// TestResentRename: a rename whose answer was lost has succeeded, and both names
+// are what it made of them.
+func TestResentRename(t *testing.T) {
+	srv := &forgetful{fake: newFake(t), again: 1}
+	srv.foreign("a", []byte("A"))
+	c := newCache(t, srv, testConfig())
+	check(t, c.Rename(ctx, alice, c.Root(), "a", c.Root(), "b"))
+	if got := lookup(t, c, "b"); got.Attr.Size != 1 {
+		t.Errorf("size %d", got.Attr.Size)
+	}
+	if _, err := c.Lookup(ctx, alice, c.Root(), "a"); status(err) != nfsclient.ErrNoEnt {
+		t.Errorf("the old name: %v", err)
+	}
+}
+
+// TestResentLinkAndUnlink: link and unlink fail when their answers were lost, as
+// with all clients of NFSv3, but the count of links is the server's, and the
+// kernel is told.
+func TestResentLinkAndUnlink(t *testing.T) {
+	srv := &forgetful{fake: newFake(t), others: true}
+	srv.foreign("a", []byte("A"))
+	cfg := testConfig()
+	k := &toldKernel{}
+	cfg.Kernel = k
+	c := newCache(t, srv, cfg)
+	e := lookup(t, c, "a")
+	for n, change := range []func() error{
+		func() error { _, err := c.Link(ctx, alice, e.Inode, c.Root(), "b"); return err },
+		func() error { return c.Unlink(ctx, alice, c.Root(), "b") },
+	} {
+		if s := status(change()); s != nfsclient.ErrExist && s != nfsclient.ErrNoEnt {
+			t.Errorf("change %d: %v", n, s)
+		}
+		if a, _, err := c.GetAttr(ctx, alice, e.Inode); err != nil || int(a.Nlink) != 2-n {
+			t.Errorf("change %d: %d links, %v", n, a.Nlink, err)
+		}
+		if told := k.inodes.Load(); int(told) <= n {
+			t.Errorf("change %d: the kernel was told %d times", n, told)
+		}
+	}
+}
+
+// toldKernel counts what it is told of inodes.
+type toldKernel struct{ inodes atomic.Int32 }
+
+func (k *toldKernel) InvalidateInode(*Inode)         { k.inodes.Add(1) }
+func (k *toldKernel) InvalidateEntry(*Inode, string) {}
+
+// TestLastLinkAfterClose: the name that hid an open file counts no more once it
+// is gone.
+func TestLastLinkAfterClose(t *testing.T) {
+	srv := newFake(t)
+	srv.foreign("a", []byte("A"))
+	srv.foreignLink("a", "b")
+	c := newCache(t, srv, testConfig())
+	e := lookup(t, c, "a")
+	f, _ := open(t, c, "b", rw)
+	check(t, c.Unlink(ctx, alice, c.Root(), "b"))
+	links := func() uint32 {
+		a, _, err := c.GetAttr(ctx, alice, e.Inode)
+		check(t, err)
+		return a.Nlink
+	}
+	if n := links(); n != 1 {
+		t.Errorf("%d links while open", n)
+	}
+	f.Release()
+	c.removeSillies(ctx)
+	if n := links(); n != 1 {
+		t.Errorf("%d links after the close", n)
 	}
 }
 

@@ -154,6 +154,7 @@ func (c *Cache) leaveSilly(s *silly) {
 func (c *Cache) endSilly(i *Inode, s *silly) {
 	i.mu.Lock()
 	i.silly = nil
+	i.relinkedLocked() // that name was left out of the count
 	i.mu.Unlock()
 	c.mu.Lock()
 	delete(c.sillies, i)

@@ -23,8 +23,8 @@ import (
 )
 
 var (
-	stormSessions = flag.Int("storm.sessions", 12, "how often TestStorm opens each of its files")
-	stormSeed     = flag.Uint64("storm.seed", 0, "the first seed of TestStorm; 0 for a random one")
+	stormSessions = flag.Int("storm.sessions", 12, "how often TestStorm opens each of its files; TestNameStorm makes thrice as many calls with each set of names")
+	stormSeed     = flag.Uint64("storm.seed", 0, "the first seed of TestStorm and TestNameStorm; 0 for a random one")
 )
 
 // storm befalls a server's calls: it delays them and their replies, so that they
