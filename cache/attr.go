@@ -21,6 +21,16 @@ func (i *Inode) fresh(now time.Time) bool { return i.known && now.Before(i.expir
 // ttl is for how much longer they may be.
 func (i *Inode) ttl(now time.Time) time.Duration { return max(0, i.expires.Sub(now)) }
 
+// attrTTL is for how much longer the kernel may believe them. It does not see a
+// change that ends while it is given what was before, nor what times the server
+// gives to data that is written later: until that is over it must ask each time.
+func (i *Inode) attrTTL(now time.Time) time.Duration {
+	if i.mutating > 0 || !i.wb.empty() {
+		return 0
+	}
+	return i.ttl(now)
+}
+
 // bounds are the least and the longest attribute timeout.
 func (i *Inode) bounds() (least, most time.Duration) {
 	if i.typ == nfsclient.Directory {
@@ -178,7 +188,7 @@ func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 	now := c.cfg.Now()
 	i.mu.Lock()
 	if i.fresh(now) && i.cleared == i.doubts {
-		a, ttl := i.outward(), i.ttl(now)
+		a, ttl := i.outward(), i.attrTTL(now)
 		i.mu.Unlock()
 		return a, ttl, nil
 	}
@@ -189,7 +199,7 @@ func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 	c.clear(ctx, i)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.outward(), i.ttl(c.cfg.Now()), nil
+	return i.outward(), i.attrTTL(c.cfg.Now()), nil
 }
 
 // revalidate asks the server for i's attributes.
