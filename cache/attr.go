@@ -23,9 +23,10 @@ func (i *Inode) ttl(now time.Time) time.Duration { return max(0, i.expires.Sub(n
 
 // attrTTL is for how much longer the kernel may believe them. It does not see a
 // change that ends while it is given what was before, nor what times the server
-// gives to data that is written later: until that is over it must ask each time.
+// gives to data that is written later, nor that a hidden name goes: until that is
+// over it must ask each time.
 func (i *Inode) attrTTL(now time.Time) time.Duration {
-	if i.mutating > 0 || !i.wb.empty() {
+	if i.mutating > 0 || !i.wb.empty() || i.silly != nil {
 		return 0
 	}
 	return i.ttl(now)
@@ -176,7 +177,7 @@ func (i *Inode) outward() nfsclient.Attr {
 			a.Mtime, a.Ctime = i.wb.last, i.wb.last
 		}
 	}
-	if i.silly != nil && a.Nlink > 0 {
+	if i.silly != nil && a.Nlink > 0 && !i.c.removing(i.silly) {
 		a.Nlink-- // the name that only we know does not count
 	}
 	return a

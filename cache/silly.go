@@ -143,6 +143,14 @@ func (c *Cache) claimSilly(i *Inode, s *silly) bool {
 	return true
 }
 
+// removing tells whether s is on its way out, so that the server may count it or
+// not.
+func (c *Cache) removing(s *silly) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return s.busy != nil
+}
+
 // leaveSilly lets others try.
 func (c *Cache) leaveSilly(s *silly) {
 	c.mu.Lock()

@@ -578,8 +578,8 @@ func (a *namer) check(m int, path string, n *thing) error {
 	} else if n.hidden != nil && n.at != m {
 		links++
 	}
-	if n.hid && n.hidden == nil && n.kind == 'f' && a.both {
-		links = int(got.Nlink) // the other mount may not have removed it yet
+	if n.hid && n.hidden == nil && n.kind == 'f' && int(got.Nlink) == links+1 {
+		links++ // it has been closed, but that name may not be gone yet
 	}
 	switch {
 	case got.Mode != disk.Mode || got.Size != disk.Size:
