@@ -173,11 +173,22 @@ func (a *namer) mount(things ...*thing) int {
 	return a.home
 }
 
+// steady makes a call again while it finds a directory that the other mount has
+// moved and the kernel cannot lock the place where it knew it (d_splice_alias).
+func (a *namer) steady(call func() error) (err error) {
+	for range 1000 {
+		if err = call(); !a.both || !errors.Is(err, syscall.ESTALE) {
+			return err
+		}
+	}
+	return err
+}
+
 // try makes a call that should return want. A call whose answer was lost in a
 // crash comes again, and may then find its work done.
 func (a *namer) try(what string, want error, resent error, call func() error) (done bool, err error) {
 	crashes := a.w.crashes.Load()
-	got := call()
+	got := a.steady(call)
 	a.log = append(a.log, fmt.Sprintf("%s: %v", what, got))
 	switch {
 	case want == nil && got != nil && resent != nil && errors.Is(got, resent) && a.w.crashes.Load() > crashes:
@@ -446,7 +457,11 @@ func (a *namer) change(p place) error {
 	if err != nil {
 		return err
 	}
-	got, err := os.ReadFile(name)
+	var got []byte
+	err = a.steady(func() (err error) {
+		got, err = os.ReadFile(name)
+		return err
+	})
 	if err == nil && string(got) != p.is.data {
 		err = fmt.Errorf("%s reads %q, want %q", p.path, got, p.is.data)
 	}
@@ -497,7 +512,11 @@ func (a *namer) closeAll() {
 func (a *namer) list(p place) error {
 	path := filepath.Dir(p.path)
 	m := a.r.IntN(len(a.mounts))
-	f, err := os.Open(filepath.Join(a.mounts[m], path))
+	var f *os.File
+	err := a.steady(func() (err error) {
+		f, err = os.Open(filepath.Join(a.mounts[m], path))
+		return err
+	})
 	if !a.both && m != a.home && p.dir != a.root.kids[path] {
 		// This mount may still believe other names of what it is in.
 		if err == nil {
@@ -557,7 +576,7 @@ func (a *namer) others(m int, n *thing) error {
 // check compares a name on a mount and on the disk with what it should be.
 func (a *namer) check(m int, path string, n *thing) error {
 	var got, disk unix.Stat_t
-	gerr := unix.Lstat(filepath.Join(a.mounts[m], path), &got)
+	gerr := a.steady(func() error { return unix.Lstat(filepath.Join(a.mounts[m], path), &got) })
 	derr := unix.Lstat(filepath.Join(a.export, path), &disk)
 	if n == nil {
 		if gerr != syscall.ENOENT || derr != syscall.ENOENT {
@@ -590,7 +609,12 @@ func (a *namer) check(m int, path string, n *thing) error {
 		return fmt.Errorf("%s on mount %d: mtime %v, ctime %v, on disk %v, %v", path, m, got.Mtim, got.Ctim, disk.Mtim, disk.Ctim)
 	}
 	if n.kind == 'l' {
-		if target, err := os.Readlink(filepath.Join(a.mounts[m], path)); err != nil || target != n.data {
+		var target string
+		err := a.steady(func() (err error) {
+			target, err = os.Readlink(filepath.Join(a.mounts[m], path))
+			return err
+		})
+		if err != nil || target != n.data {
 			return fmt.Errorf("%s leads to %q, %v, want %q", path, target, err, n.data)
 		}
 	}
