@@ -174,9 +174,10 @@ func (a *namer) mount(things ...*thing) int {
 }
 
 // steady makes a call again while it finds a directory that the other mount has
-// moved and the kernel cannot lock the place where it knew it (d_splice_alias).
+// moved and the kernel cannot lock the place where it knew it (d_splice_alias):
+// the lock may be held by another actor's rename, which waits for the server.
 func (a *namer) steady(call func() error) (err error) {
-	for range 1000 {
+	for range 100_000 {
 		if err = call(); !a.both || !errors.Is(err, syscall.ESTALE) {
 			return err
 		}
@@ -411,6 +412,13 @@ func (a *namer) rename(from, to place) error {
 			want = syscall.ENOTEMPTY
 		} else if !sure {
 			return nil
+		}
+	}
+	if a.both {
+		// The call itself holds that lock: the kernel must know the names before.
+		for _, path := range []string{from.path, to.path} {
+			var st unix.Stat_t
+			_ = a.steady(func() error { return unix.Lstat(filepath.Join(a.mounts[m], path), &st) })
 		}
 	}
 	done, err := a.try(fmt.Sprintf("rename %s %s on %d", from.path, to.path, m), want, syscall.ENOENT, func() error {
