@@ -21,6 +21,17 @@ func (i *Inode) fresh(now time.Time) bool { return i.known && now.Before(i.expir
 // ttl is for how much longer they may be.
 func (i *Inode) ttl(now time.Time) time.Duration { return max(0, i.expires.Sub(now)) }
 
+// attrTTL is for how much longer the kernel may believe them. It does not see a
+// change that ends while it is given what was before, nor what times the server
+// gives to data that is written later, nor that a hidden name goes: until that is
+// over it must ask each time.
+func (i *Inode) attrTTL(now time.Time) time.Duration {
+	if i.mutating > 0 || !i.wb.empty() || i.silly != nil {
+		return 0
+	}
+	return i.ttl(now)
+}
+
 // bounds are the least and the longest attribute timeout.
 func (i *Inode) bounds() (least, most time.Duration) {
 	if i.typ == nfsclient.Directory {
@@ -71,16 +82,20 @@ func (i *Inode) note(st stamp, a *nfsclient.Attr) {
 		return
 	}
 	s := stateOf(a)
+	early := st.gen < i.relinkGen
+	if early { // it need not show that change
+		i.expires = time.Time{}
+	}
 	switch {
 	case first:
 		i.valid.now = s
 	case s == i.valid.now:
-		i.relinked = i.relinked && i.mutating > 0
+		i.relinked = i.relinked && (early || i.mutating > 0)
 	case i.mutating > 0 || st.gen < i.mutGen:
 		// The server may have been seen between two of our own changes.
 		i.expires = time.Time{}
 	case i.relinked && s.size == i.valid.now.size && s.mtime == i.valid.now.mtime:
-		i.relinked = false
+		i.relinked = early
 		i.valid.now = s
 	default:
 		i.foreign(s)
@@ -162,7 +177,7 @@ func (i *Inode) outward() nfsclient.Attr {
 			a.Mtime, a.Ctime = i.wb.last, i.wb.last
 		}
 	}
-	if i.silly != nil && a.Nlink > 0 {
+	if i.silly != nil && a.Nlink > 0 && !i.c.removing(i.silly) {
 		a.Nlink-- // the name that only we know does not count
 	}
 	return a
@@ -174,7 +189,7 @@ func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 	now := c.cfg.Now()
 	i.mu.Lock()
 	if i.fresh(now) && i.cleared == i.doubts {
-		a, ttl := i.outward(), i.ttl(now)
+		a, ttl := i.outward(), i.attrTTL(now)
 		i.mu.Unlock()
 		return a, ttl, nil
 	}
@@ -185,7 +200,7 @@ func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 	c.clear(ctx, i)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.outward(), i.ttl(c.cfg.Now()), nil
+	return i.outward(), i.attrTTL(c.cfg.Now()), nil
 }
 
 // revalidate asks the server for i's attributes.

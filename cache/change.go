@@ -127,14 +127,18 @@ func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name
 	if err != nil {
 		c.changed(st, dir, w, name, nil, false)
 		i.failed(err)
+		if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrExist {
+			c.mayBeRelinked(ctx, i)
+		}
 		return Entry{}, err
 	}
-	i.relink()
+	i.mu.Lock()
+	i.relinked, i.expires = true, time.Time{}
 	if a != nil {
-		i.mu.Lock()
 		i.note(st, a)
-		i.unlock()
 	}
+	i.relinkGen = c.gen.Add(1)
+	i.unlock()
 	i.refs.Add(1)
 	ttl := c.changed(st, dir, w, name, i, true)
 	if a == nil {
@@ -150,9 +154,24 @@ func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name
 // ctime, but not its content.
 func (i *Inode) relink() {
 	i.mu.Lock()
-	i.relinked = true
-	i.expires = time.Time{}
+	i.relinkedLocked()
 	i.mu.Unlock()
+}
+
+func (i *Inode) relinkedLocked() {
+	i.relinked, i.expires = true, time.Time{}
+	i.relinkGen = i.c.gen.Add(1)
+}
+
+// mayBeRelinked is relink after a call that failed as it does when it comes
+// again to a server that carried it out and then crashed. The kernel took the
+// failure for one that changed nothing.
+func (c *Cache) mayBeRelinked(ctx context.Context, i *Inode) {
+	i.mu.Lock()
+	i.relinkedLocked()
+	i.doubt()
+	i.unlock()
+	c.clear(ctx, i)
 }
 
 // Unlink removes a name that is no directory's. A file that is open here gets
@@ -174,9 +193,13 @@ func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	st := dir.begin()
 	w, err := c.cl.Remove(ctx, cr, dir.h, name)
 	c.changed(st, dir, w, name, nil, err == nil)
-	if err != nil {
+	switch {
+	case err != nil:
 		dir.failed(err)
-	} else if child != nil {
+		if child != nil && isNoEnt(err) {
+			c.mayBeRelinked(ctx, child)
+		}
+	case child != nil:
 		child.relink()
 		child.mu.Lock()
 		child.removed = child.opens == 0 && child.attr.Nlink <= 1
@@ -188,9 +211,19 @@ func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 // Rmdir removes an empty directory. One that holds a file that was removed
 // while open is not empty for the server, as with any NFS client: ENOTEMPTY.
 func (c *Cache) Rmdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) error {
-	st := dir.begin()
-	w, err := c.cl.Rmdir(ctx, cr, dir.h, name)
-	c.changed(st, dir, w, name, nil, err == nil)
+	child, err := c.target(ctx, cr, dir, name)
+	if err != nil {
+		return err
+	}
+	if child != nil {
+		defer child.unpin()
+	}
+	err = c.emptying(ctx, child, func() error {
+		st := dir.begin()
+		w, err := c.cl.Rmdir(ctx, cr, dir.h, name)
+		c.changed(st, dir, w, name, nil, err == nil)
+		return err
+	})
 	if err != nil {
 		dir.failed(err)
 	}
@@ -200,7 +233,10 @@ func (c *Cache) Rmdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name s
 // Rename gives a file another name, which it takes from a file that has it.
 // If that file is open here, it goes when it is closed.
 func (c *Cache) Rename(ctx context.Context, cr nfsclient.Cred, from *Inode, fromName string, to *Inode, toName string) error {
-	moved := from.cachedName(fromName)
+	moved, err := c.target(ctx, cr, from, fromName)
+	if err != nil {
+		return err
+	}
 	if moved != nil {
 		defer moved.unpin()
 	}
@@ -224,20 +260,44 @@ func (c *Cache) Rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 			victim.mu.Unlock()
 		}
 	}
+	err = c.emptying(ctx, victim, func() error {
+		return c.rename(ctx, cr, from, fromName, to, toName, moved, moved != nil && moved == victim)
+	})
+	if err != nil {
+		from.failed(err)
+		to.failed(err)
+		if hidden != nil {
+			c.unhide(ctx, cr, victim, hidden, toName)
+		}
+		return err
+	}
+	for _, i := range []*Inode{moved, victim} {
+		if i != nil {
+			i.relink()
+		}
+	}
+	return nil
+}
+
+// rename makes the call and keeps what it says of the names. Where both are of
+// one file already, they stay (RFC 1813 section 3.3.14).
+func (c *Cache) rename(ctx context.Context, cr nfsclient.Cred, from *Inode, fromName string, to *Inode, toName string, moved *Inode, both bool) error {
 	st := from.begin()
 	if to != from {
 		to.begin()
 	}
 	fromDir, toDir, err := c.cl.Rename(ctx, cr, from.h, fromName, to.h, toName)
+	if isNoEnt(err) && moved != nil && !both {
+		// A server that crashed before it answered finds the name gone when the
+		// call comes again.
+		if f, lerr := c.cl.Lookup(ctx, cr, to.h, toName); lerr == nil && f.Handle == moved.h {
+			err = nil
+		}
+	}
 	if err != nil {
 		c.changed(st, from, fromDir, fromName, nil, false)
 		if to != from {
 			c.changed(st, to, toDir, toName, nil, false)
-		}
-		from.failed(err)
-		to.failed(err)
-		if hidden != nil {
-			c.unhide(ctx, cr, victim, hidden, toName)
 		}
 		return err
 	}
@@ -249,14 +309,9 @@ func (c *Cache) Rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 		from.dropName(fromName)
 		from.unlock()
 	} else {
-		c.changed(st, from, fromDir, fromName, nil, moved != victim || moved == nil)
+		c.changed(st, from, fromDir, fromName, nil, !both)
 	}
 	c.changed(st, to, toDir, toName, moved, moved != nil)
-	for _, i := range []*Inode{moved, victim} {
-		if i != nil {
-			i.relink()
-		}
-	}
 	return nil
 }
 

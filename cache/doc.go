@@ -60,8 +60,16 @@
 // Unlink and Rename give an open target a name of the form
 // .nfs<ino><instance><count>, which no other client chooses, and remove it at
 // the last Release, or at Close if that failed. While it is there, its
-// directory is not empty for the server: Rmdir gives ENOTEMPTY. The kernel
-// counts one link less than the server does.
+// directory is not empty for the server: Rmdir gives ENOTEMPTY, but waits for
+// those that nobody has open any more. The kernel counts one link less than the
+// server does.
+//
+// # Calls that were sent twice
+//
+// A server that crashed between carrying a call out and answering it carries it
+// out again. The name that hides a file, and the file that a rename has moved,
+// show that it was done. Nothing is undone before the server was asked what is
+// there, and where a failure does not tell, the link count is asked for again.
 //
 // # Appending
 //

@@ -133,6 +133,9 @@ func (f *fake) Rename(ctx context.Context, cr nfsclient.Cred, from nfsclient.Han
 			if b.entries[old].h == h {
 				return nil
 			}
+			if len(f.nodes[b.entries[old].h].entries) > 0 {
+				return fail("RENAME", nfsclient.ErrNotEmpty)
+			}
 			f.unlink(b, old)
 			k = a.find(fromName)
 		}

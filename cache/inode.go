@@ -37,12 +37,14 @@ type Inode struct {
 	mutating int    // own changes under way
 	mutGen   uint64 // when the last of them ended
 	relinked bool   // an own link, rename or unlink changed ctime, unseen
-	doubts   uint64 // how often the kernel's pages became older than valid.now
-	cleared  uint64 // doubts up to which it has dropped them
-	clearing bool   // runClear is under way
-	stale    bool   // no Open has seen the last doubt
-	clearGen uint64 // when the kernel last dropped them
-	toldGen  uint64 // when the last question that Told answered was asked
+	// relinkGen is when the last of those ended.
+	relinkGen uint64
+	doubts    uint64 // how often the kernel's pages became older than valid.now
+	cleared   uint64 // doubts up to which it has dropped them
+	clearing  bool   // runClear is under way
+	stale     bool   // no Open has seen the last doubt
+	clearGen  uint64 // when the kernel last dropped them
+	toldGen   uint64 // when the last question that Told answered was asked
 
 	access map[userKey]grant
 	opens  int

@@ -145,7 +145,7 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	i := e.Inode
 	i.mu.Lock()
 	fresh := i.fresh(now) && i.cleared == i.doubts
-	e.Attr, e.AttrTTL = i.outward(), i.ttl(now)
+	e.Attr, e.AttrTTL = i.outward(), i.attrTTL(now)
 	i.mu.Unlock()
 	if !fresh {
 		i.unpin()
@@ -212,7 +212,7 @@ func (c *Cache) entry(ctx context.Context, child *Inode, ttl time.Duration) Entr
 	c.clear(ctx, child)
 	child.mu.Lock()
 	defer child.mu.Unlock()
-	return Entry{Inode: child, Attr: child.outward(), AttrTTL: child.ttl(c.cfg.Now()), EntryTTL: ttl}
+	return Entry{Inode: child, Attr: child.outward(), AttrTTL: child.attrTTL(c.cfg.Now()), EntryTTL: ttl}
 }
 
 // Readlink is the target of a symbolic link; it is not cached.

@@ -71,7 +71,7 @@ func (c *Cache) newAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, comple
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.outward(), i.ttl(c.cfg.Now()), nil
+	return i.outward(), i.attrTTL(c.cfg.Now()), nil
 }
 
 // freeze holds off writes and waits until those before are sent, and then

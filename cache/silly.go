@@ -17,19 +17,22 @@ type silly struct {
 }
 
 // target is what a name that is about to go stands for, pinned; nil if there
-// is none or no file is open that it could be.
+// is none. The server is asked for what is not cached: if other names of it
+// are, they must learn of the change, and an open one must be hidden.
 func (c *Cache) target(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) (*Inode, error) {
 	if i := dir.cachedName(name); i != nil {
 		return i, nil
 	}
-	if c.opens.Load() == 0 {
-		return nil, nil
-	}
 	e, err := c.Lookup(ctx, cr, dir, name)
-	if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrNoEnt {
+	if isNoEnt(err) {
 		return nil, nil
 	}
 	return e.Inode, err
+}
+
+func isNoEnt(err error) bool {
+	s, ok := nfsclient.StatusOf(err)
+	return ok && s == nfsclient.ErrNoEnt
 }
 
 // inUse says whether i is open, and whether dir and name are the name that
@@ -49,6 +52,13 @@ func (c *Cache) hide(ctx context.Context, cr nfsclient.Cred, dir *Inode, name st
 	}
 	st := dir.begin()
 	fromDir, toDir, err := c.cl.Rename(ctx, cr, dir.h, name, dir.h, to)
+	if isNoEnt(err) {
+		// A server that crashed before it answered finds the file gone when the
+		// call comes again. Nobody else makes a name like this one.
+		if _, lerr := c.cl.Lookup(ctx, cr, dir.h, to); lerr == nil {
+			err = nil
+		}
+	}
 	if err != nil {
 		c.changed(st, dir, fromDir, name, nil, false)
 		return err
@@ -92,7 +102,7 @@ func (c *Cache) freeName(ctx context.Context, cr nfsclient.Cred, dir, i *Inode) 
 		c.mu.Unlock()
 		name := fmt.Sprintf(".nfs%016x%016x%08x", i.ino, c.instance, n)
 		_, err := c.cl.Lookup(ctx, cr, dir.h, name)
-		if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrNoEnt {
+		if isNoEnt(err) {
 			return name, nil
 		}
 		if err != nil {
@@ -102,9 +112,10 @@ func (c *Cache) freeName(ctx context.Context, cr nfsclient.Cred, dir, i *Inode) 
 	return "", ErrBusy
 }
 
-// unhide gives a hidden file its name back.
+// unhide gives a hidden file its name back, unless something has that. It may be
+// what the rename that failed has moved, if the server forgot that it did.
 func (c *Cache) unhide(ctx context.Context, cr nfsclient.Cred, i *Inode, s *silly, name string) {
-	if !c.claimSilly(i, s) {
+	if _, err := c.cl.Lookup(ctx, cr, s.dir.h, name); !isNoEnt(err) || !c.claimSilly(i, s) {
 		return
 	}
 	st := s.dir.begin()
@@ -114,7 +125,7 @@ func (c *Cache) unhide(ctx context.Context, cr nfsclient.Cred, i *Inode, s *sill
 	}
 	c.changed(st, s.dir, toDir, name, nil, false)
 	i.relink()
-	if err != nil {
+	if err != nil && !isNoEnt(err) { // the hidden name is gone: sent again, it had been done
 		c.leaveSilly(s)
 		return
 	}
@@ -132,6 +143,14 @@ func (c *Cache) claimSilly(i *Inode, s *silly) bool {
 	return true
 }
 
+// removing tells whether s is on its way out, so that the server may count it or
+// not.
+func (c *Cache) removing(s *silly) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return s.busy != nil
+}
+
 // leaveSilly lets others try.
 func (c *Cache) leaveSilly(s *silly) {
 	c.mu.Lock()
@@ -143,6 +162,7 @@ func (c *Cache) leaveSilly(s *silly) {
 func (c *Cache) endSilly(i *Inode, s *silly) {
 	i.mu.Lock()
 	i.silly = nil
+	i.relinkedLocked() // that name was left out of the count
 	i.mu.Unlock()
 	c.mu.Lock()
 	delete(c.sillies, i)
@@ -164,7 +184,7 @@ func (c *Cache) removeSilly(ctx context.Context, i *Inode) {
 	st := s.dir.begin()
 	w, err := c.cl.Remove(ctx, s.cr, s.dir.h, s.name)
 	c.changed(st, s.dir, w, s.name, nil, err == nil)
-	if status, ok := nfsclient.StatusOf(err); err == nil || ok && status == nfsclient.ErrNoEnt {
+	if err == nil || isNoEnt(err) {
 		i.mu.Lock()
 		i.removed = i.opens == 0 && i.attr.Nlink <= 1
 		i.mu.Unlock()
@@ -207,4 +227,47 @@ func (c *Cache) awaitRemoval(ctx context.Context, i *Inode) {
 	case <-busy:
 	case <-ctx.Done():
 	}
+}
+
+// hiddenIn is the hidden files that a directory holds, each pinned.
+func (c *Cache) hiddenIn(dir *Inode) (all []*Inode) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, s := range c.sillies {
+		if s.dir == dir {
+			i.refs.Add(1)
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// letGo waits until those of all that are not open are removed, and tells
+// whether there are such. It gives the pins back.
+func (c *Cache) letGo(ctx context.Context, all []*Inode) (some bool) {
+	for _, i := range all {
+		i.mu.Lock()
+		closed := i.opens == 0
+		i.mu.Unlock()
+		if closed {
+			some = true
+			c.removeSilly(ctx, i)
+			c.awaitRemoval(ctx, i)
+		}
+		i.unpin()
+	}
+	return some
+}
+
+// emptying makes a call that takes an empty directory away, once more if it was
+// not empty for files that have been closed: the last close does not wait until
+// they are gone.
+func (c *Cache) emptying(ctx context.Context, dir *Inode, call func() error) error {
+	hidden := c.hiddenIn(dir)
+	err := call()
+	some := c.letGo(ctx, hidden)
+	if s, ok := nfsclient.StatusOf(err); some && ok && (s == nfsclient.ErrNotEmpty || s == nfsclient.ErrExist) {
+		err = call()
+	}
+	return err
 }

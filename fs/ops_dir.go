@@ -4,6 +4,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
 // OpenDir opens a directory for reading.
@@ -45,6 +46,11 @@ func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 		}
 		if e.Name != "." && e.Name != ".." {
 			if found, err := f.cache.Lookup(ctx, cr, dir, e.Name); err == nil {
+				if found.Inode.Type() == nfsclient.Directory {
+					// The kernel keeps attributes from before a change in that
+					// directory which ends before this answer does.
+					found.AttrTTL = 0
+				}
 				f.setEntry(ctx, &in.InHeader, dir, found, eo)
 			}
 		}

@@ -244,14 +244,15 @@ func TestGarbledUnseen(t *testing.T) {
 // mount, gives up at once.
 func mountRetrying(t *testing.T, source, words string) *Mounted {
 	dir := t.TempDir()
+	var r Result
 	for range 20 {
-		if r := Command(t, nil, "mount", source, dir, "-o", words); r.Code == 0 {
+		if r = Command(t, nil, "mount", source, dir, "-o", words); r.Code == 0 {
 			m := &Mounted{Dir: dir}
 			t.Cleanup(func() { m.Umount(t) })
 			return m
 		}
 	}
-	t.Fatal("20 attempts to mount failed")
+	t.Fatalf("20 attempts to mount failed, the last with %s", r.Stderr)
 	return nil
 }
 

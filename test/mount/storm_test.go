@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	stormSessions = flag.Int("storm.sessions", 12, "how often TestStorm opens each of its files")
+	stormSessions = flag.Int("storm.sessions", 12, "how often TestStorm opens each of its files; TestNameStorm makes thrice as many calls with each set of names")
 	stormSeed     = flag.Uint64("storm.seed", 0, "the first seed of the storms; 0 for a random one")
 )
 
