@@ -44,7 +44,7 @@ func TestInGuest(t *testing.T) {
 						Package: module + "transport/rpcrdma",
 						Args:    []string{"-test.run=^TestSuiteOverAdapter$"},
 						Env:     []string{"RDMAFS_IBV_ADDR=" + g.GuestAddr().String()},
-					}, 5*time.Minute)
+					}, 10*time.Minute)
 				})
 			}
 		})
