@@ -73,7 +73,7 @@ func opensAnew(made *uint32, mode OpenMode) bool {
 func (c *Cache) openFound(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, mode OpenMode) (Entry, *File, error) {
 	again := localError("CREATE", nfsclient.ErrStale)
 	e, err := c.lookupServer(ctx, cr, dir, name)
-	if status, ok := nfsclient.StatusOf(err); ok && status == nfsclient.ErrNoEnt {
+	if isNoEnt(err) {
 		return Entry{}, nil, again
 	}
 	if err != nil {

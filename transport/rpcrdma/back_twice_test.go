@@ -28,16 +28,6 @@ func (c holdSide) PostAndReap(wrs []verbs.SendWR, wc []verbs.Completion) (posted
 	return c.serverSide.PostAndReap(wrs, wc)
 }
 
-type holdRequest struct {
-	scriptRequest
-	h *heldSends
-}
-
-func (r holdRequest) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
-	c, err := r.scriptRequest.Accept(ctx, o)
-	return holdSide{c.(serverSide), r.h}, err
-}
-
 // TestBackwardReplyTwice has a second reply come to a backward call that has its
 // first one and waits for its Send: it changes nothing.
 func TestBackwardReplyTwice(t *testing.T) {
@@ -51,7 +41,7 @@ func TestBackwardReplyTwice(t *testing.T) {
 	served := make(chan error, 1)
 	runServe := func() { served <- srv.Serve(context.Background(), dev) }
 	go runServe()
-	dev.reqs <- holdRequest{scriptRequest{conn}, h}
+	dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return holdSide{c, h} }}
 	eventually(t, "receives", func() bool { return conn.receives() > 0 })
 	deliver := func(h Header, body []byte) { conn.deliver(append(encodeHeader(&h), body...), 0) }
 	deliver(msgHeader(1, Lists{}), rpcCall(1, procNull))

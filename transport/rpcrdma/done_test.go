@@ -26,16 +26,6 @@ func (c heldSide) PostAndReap(wrs []verbs.SendWR, wc []verbs.Completion) (posted
 	return c.serverSide.PostAndReap(wrs, wc)
 }
 
-type heldRequest struct {
-	scriptRequest
-	held, release chan struct{}
-}
-
-func (r heldRequest) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
-	c, err := r.scriptRequest.Accept(ctx, o)
-	return heldSide{c.(serverSide), r.held, r.release}, err
-}
-
 // TestDoneBeforeReply has a client send RDMA_DONE for a reply that is still being
 // posted: nothing of the server's memory stays open to it.
 func TestDoneBeforeReply(t *testing.T) {
@@ -49,7 +39,7 @@ func TestDoneBeforeReply(t *testing.T) {
 	runServe := func() { served <- srv.Serve(context.Background(), dev) }
 	go runServe()
 	held, release := make(chan struct{}), make(chan struct{})
-	dev.reqs <- heldRequest{scriptRequest{conn: conn}, held, release}
+	dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return heldSide{c, held, release} }}
 	eventually(t, "receives", func() bool { return conn.receives() > 0 })
 	h := msgHeader(5, Lists{})
 	conn.deliver(append(encodeHeader(&h), rpcCall(5, 1, 0, 4000, 1, 3)...), 0)

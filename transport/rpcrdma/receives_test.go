@@ -80,16 +80,6 @@ func (c grantSide) PostAndReap(wrs []verbs.SendWR, wc []verbs.Completion) (poste
 	return c.serverSide.PostAndReap(wrs, wc)
 }
 
-type grantRequest struct {
-	scriptRequest
-	grants chan [2]int
-}
-
-func (r grantRequest) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
-	c, err := r.scriptRequest.Accept(ctx, o)
-	return grantSide{c.(serverSide), r.grants}, err
-}
-
 // TestReceivesBeforeTheGrant: what a message grants, be it a reply or an error, has
 // receives when it is sent.
 func TestReceivesBeforeTheGrant(t *testing.T) {
@@ -104,7 +94,7 @@ func TestReceivesBeforeTheGrant(t *testing.T) {
 		runServe := func() { served <- srv.Serve(context.Background(), dev) }
 		go runServe()
 		grants := make(chan [2]int, 1)
-		dev.reqs <- grantRequest{scriptRequest{conn}, grants}
+		dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return grantSide{c, grants} }}
 		eventually(t, "receives", func() bool { return conn.receives() > 0 })
 		for _, ask := range []uint32{firstReceives + 1, 1, 40, 128} {
 			h := msgHeader(5, Lists{})
@@ -167,7 +157,7 @@ func TestReceivesForBackwardReplies(t *testing.T) {
 	served := make(chan error, 1)
 	runServe := func() { served <- srv.Serve(context.Background(), dev) }
 	go runServe()
-	dev.reqs <- scriptRequest{conn}
+	dev.reqs <- scriptRequest{conn: conn}
 	eventually(t, "receives", func() bool { return conn.receives() > 0 })
 	for xid := range uint32(credits) {
 		h := msgHeader(xid, Lists{})

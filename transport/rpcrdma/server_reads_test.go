@@ -41,16 +41,6 @@ func (c readSide) PostSend(wrs []verbs.SendWR) (int, error) {
 	return len(wrs), nil
 }
 
-type readRequest struct {
-	scriptRequest
-	held *heldReads
-}
-
-func (r readRequest) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
-	c, err := r.scriptRequest.Accept(ctx, o)
-	return readSide{c.(serverSide), r.held}, err
-}
-
 // TestServerLimitsReads has a client that serves few RDMA Reads at a time, as its
 // connection says, or fewer, as it tells by the Connection Configuration Protocol.
 func TestServerLimitsReads(t *testing.T) {
@@ -66,7 +56,7 @@ func TestServerLimitsReads(t *testing.T) {
 			served := make(chan error, 1)
 			runServe := func() { served <- srv.Serve(context.Background(), dev) }
 			go runServe()
-			dev.reqs <- readRequest{scriptRequest{conn}, held}
+			dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return readSide{c, held} }}
 			eventually(t, "receives", func() bool { return conn.receives() > 0 })
 			answered := uint64(0)
 			if name == "configured" {

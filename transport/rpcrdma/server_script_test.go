@@ -21,16 +21,6 @@ func (c tellingSide) PostAndReap(wrs []verbs.SendWR, wc []verbs.Completion) (pos
 	return c.serverSide.PostAndReap(wrs, wc)
 }
 
-type tellingRequest struct {
-	scriptRequest
-	posting func(wr *verbs.SendWR)
-}
-
-func (r tellingRequest) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
-	c, err := r.scriptRequest.Accept(ctx, o)
-	return tellingSide{c.(serverSide), r.posting}, err
-}
-
 // scriptServer serves a scripted client, which is told of what is posted to it.
 func scriptServer(t *testing.T, dev *listenDevice, h transport.Handler, cfg ServerConfig, posting func(wr *verbs.SendWR)) (*Server, *scriptConn) {
 	t.Helper()
@@ -49,7 +39,7 @@ func scriptServer(t *testing.T, dev *listenDevice, h transport.Handler, cfg Serv
 		}
 		<-served
 	})
-	dev.reqs <- tellingRequest{scriptRequest{conn: conn}, posting}
+	dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return tellingSide{c, posting} }}
 	eventually(t, "receives", func() bool { return conn.receives() > 0 })
 	return s, conn
 }

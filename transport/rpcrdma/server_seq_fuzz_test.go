@@ -98,7 +98,11 @@ func (d *listenDevice) Accept(ctx context.Context) (verbs.Request, error) {
 	}
 }
 
-type scriptRequest struct{ conn *scriptConn }
+type scriptRequest struct {
+	conn *scriptConn
+	// over, when not nil, makes what stands before the connection.
+	over func(serverSide) verbs.Conn
+}
 
 func (scriptRequest) RemoteAddr() netip.AddrPort { return sinkRequest{}.RemoteAddr() }
 func (scriptRequest) PrivateData() []byte        { return peerSizes(1024) }
@@ -107,7 +111,11 @@ func (scriptRequest) Reject([]byte) error        { return nil }
 func (r scriptRequest) Accept(_ context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
 	r.conn.ready = sync.NewCond(&r.conn.mu)
 	r.conn.bound = map[uint32]bool{}
-	return serverSide{r.conn}, o.Prepare(r.conn)
+	err := o.Prepare(r.conn)
+	if r.over != nil {
+		return r.over(serverSide{r.conn}), err
+	}
+	return serverSide{r.conn}, err
 }
 
 // serverSide is a scriptConn as a server sees it: Wait ends with its context.
