@@ -83,35 +83,11 @@ func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
 		i.refs.Add(1)
 		return i
 	}
-	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(a)}
+	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a)}
 	i.refs.Store(1)
 	c.inodes[h] = i
 	c.inos[i.ino] = i
 	return i
-}
-
-// number chooses an inode number; c.mu is held. Zero and all ones mean
-// something else to FUSE.
-func (c *Cache) number(a *nfsclient.Attr) uint64 {
-	n := a.FileID
-	if a.FSID != c.fsid {
-		n ^= mix(a.FSID)
-	}
-	for step := uint64(1); ; step++ {
-		if n != 0 && n != ^uint64(0) && c.inos[n] == nil {
-			return n
-		}
-		n = mix(n + step)
-	}
-}
-
-// mix spreads x over all bits, one to one (the finalizer of splitmix64).
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // Forget gives back n references that results carried.
