@@ -147,6 +147,9 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
 		c.opened[i] = struct{}{}
 		c.mu.Unlock()
 	}
+	if mode.Write {
+		i.ownWritten()
+	}
 	i.removed = false // it has a name that another machine gave it
 	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, told: i.wb.errors}
 	i.mu.Unlock()

@@ -80,6 +80,7 @@ func (c *Cache) newAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, comple
 func (i *Inode) freeze(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.unlock()
+	i.ownWritten()
 	w := &i.wb
 	for w.frozen {
 		if err := i.wait(ctx); err != nil {

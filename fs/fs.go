@@ -2,11 +2,10 @@ package fs
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -46,8 +45,13 @@ type FS struct {
 	kernel *Kernel
 	server *fuse.Server
 
-	// dir is where it was mounted, device its number in the mount table.
-	dir, device string
+	// device is the connection's descriptor beside that of go-fuse; only Kernel
+	// writes to it. expires: the kernel can end the validity of a name.
+	device  *os.File
+	expires bool
+
+	// dir is where it was mounted, number the device number in the mount table.
+	dir, number string
 
 	// ctx lives as long as requests may wait; abort ends it.
 	ctx   context.Context
@@ -79,49 +83,60 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		ctx:           ctx,
 		abort:         abort,
 	}
-	opts := &fuse.MountOptions{
-		AllowOther:               cfg.AllowOther,
-		MaxBackground:            maxBackground,
-		MaxWrite:                 cfg.MaxIO,
-		MaxReadAhead:             cfg.MaxIO,
-		FsName:                   cfg.Source,
-		Name:                     "rdmafs",
-		DisableXAttrs:            true,
-		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
-		ExplicitDataCacheControl: true,
-		ExtraCapabilities:        fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO,
-		Debug:                    cfg.Debug,
-	}
-	words := slices.Clone(cfg.Options)
-	if cfg.ReadOnly {
-		words = append(words, "ro")
-	}
-	directMount(opts, words)
-	f.watch.start(ctx, beingKilled)
-	f.server, err = fuse.NewServer(f, dir, opts)
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
-		helperMount(opts, words)
-		f.server, err = fuse.NewServer(f, dir, opts)
-	}
-	if err != nil {
+	if err := f.mount(); err != nil {
 		abort()
-		f.watch.joined.Wait()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
+	f.watch.start(ctx, beingKilled)
 	go f.server.Serve()
-	if err := f.server.WaitMount(); err != nil {
+	if err := settlePoll(dir); err != nil {
 		abort()
 		f.watch.joined.Wait()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
 	k.attach(f)
 	if m, ok, err := FindMount(dir); ok && err == nil {
-		f.device = m.Device
+		f.number = m.Device
 	}
 	if cfg.ReadAheadKiB > 0 {
-		raiseReadAhead(f.device, cfg.ReadAheadKiB)
+		raiseReadAhead(f.number, cfg.ReadAheadKiB)
 	}
 	return f, nil
+}
+
+// mount mounts and has go-fuse agree with the kernel on how to talk.
+func (f *FS) mount() error {
+	maxIO := min(f.cfg.MaxIO, maxKernelIO())
+	plan := mountPlan{source: f.cfg.Source, dir: f.dir, words: slices.Clone(f.cfg.Options), allowOther: f.cfg.AllowOther, maxRead: maxIO}
+	if f.cfg.ReadOnly {
+		plan.words = append(plan.words, "ro")
+	}
+	device, err := plan.mount()
+	if err != nil {
+		return err
+	}
+	lent, err := lend(device)
+	if err == nil {
+		f.server, err = fuse.NewServer(f, lent, &fuse.MountOptions{
+			MaxBackground:            maxBackground,
+			MaxWrite:                 maxIO,
+			MaxReadAhead:             f.cfg.MaxIO,
+			Name:                     fuseSubtype,
+			DisableXAttrs:            true,
+			DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
+			ExplicitDataCacheControl: true,
+			ExtraCapabilities:        fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO,
+			Debug:                    f.cfg.Debug,
+		})
+	}
+	if err != nil {
+		device.Close()
+		plan.undo()
+		return err
+	}
+	f.device = device
+	f.expires = f.server.KernelSettings().Flags64()&fuse.CAP_HAS_EXPIRE_ONLY != 0
+	return nil
 }
 
 // Wait returns when the file system has been unmounted and every request
@@ -129,13 +144,14 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 func (f *FS) Wait() {
 	f.server.Wait()
 	f.kernel.attach(nil)
+	f.device.Close()
 	f.abort()
 	f.watch.joined.Wait()
 }
 
 // Device is the mount's number in the mount table; empty if that did not show
 // it.
-func (f *FS) Device() string { return f.device }
+func (f *FS) Device() string { return f.number }
 
 // Abort makes the requests that wait for the server fail, so that a mount whose
 // server is gone can be ended.
@@ -154,8 +170,12 @@ func (f *FS) setEntry(ctx *opContext, h *fuse.InHeader, dir *cache.Inode, e cach
 
 // entryTTL is how long the kernel may walk through a name without asking. Where
 // several users share the mount, a directory that not everybody may search
-// must be asked for each time, since only we know whom the server admits.
+// must be asked for each time, since only we know whom the server admits. So
+// must all names where the kernel cannot be told that one is valid no longer.
 func (f *FS) entryTTL(ctx context.Context, h *fuse.InHeader, dir *cache.Inode, ttl time.Duration) time.Duration {
+	if !f.expires {
+		return 0
+	}
 	if !f.cfg.AllowOther || ttl == 0 {
 		return ttl
 	}

@@ -65,14 +65,14 @@ var (
 // Place is where this very mount can be unmounted, which need not be where it
 // was mounted. A device number is a mount's own for as long as anybody uses it.
 func (f *FS) Place() (dir string, err error) {
-	if f.device == "" {
+	if f.number == "" {
 		return "", errors.New("the mount table did not show it")
 	}
 	all, err := Mounts()
 	if err != nil {
 		return "", err
 	}
-	return placeOf(f.device, f.dir, all)
+	return placeOf(f.number, f.dir, all)
 }
 
 // placeOf looks for a device in the mount table, at dir before anywhere else:
