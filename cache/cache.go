@@ -29,6 +29,8 @@ type Cache struct {
 	// gen orders what happens here: replies by when their calls were sent,
 	// attributes by when they were taken over.
 	gen atomic.Uint64
+	// staleGen is when a handle was last found stale.
+	staleGen atomic.Uint64
 
 	// life bounds the calls of background goroutines; Close ends it.
 	life context.Context

@@ -150,7 +150,7 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	dir.mu.Unlock()
 	i := e.Inode
 	i.mu.Lock()
-	fresh := i.fresh(now) && i.cleared == i.doubts
+	fresh := i.fresh(now) && i.cleared == i.doubts && !i.suspect()
 	e.Attr, e.AttrTTL = i.outward(), i.attrTTL(now)
 	i.mu.Unlock()
 	if !fresh {
