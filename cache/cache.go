@@ -22,7 +22,9 @@ type Cache struct {
 	cfg  Config
 	root *Inode
 	fsid uint64 // of root
-	seed maphash.Seed
+	// maxSize is how large a file may become.
+	maxSize int64
+	seed    maphash.Seed
 	// instance is a number that no other cache has.
 	instance uint64
 
@@ -99,6 +101,10 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		kick: make(chan struct{}, 1), roomy: make(chan struct{}), noticed: make(chan struct{}, 1),
 		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
 		dirty: map[*Inode]struct{}{}, lost: map[*Inode]error{}, sillies: map[*Inode]*silly{},
+	}
+	c.maxSize = maxOffset
+	if m := info.MaxFileSize; m > 0 && m < uint64(maxOffset) {
+		c.maxSize = int64(m)
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	st := c.stamp()
