@@ -216,13 +216,3 @@ func (c *Cache) revalidate(ctx context.Context, cr nfsclient.Cred, i *Inode) err
 	i.unlock()
 	return nil
 }
-
-// failed looks at an error about i: a stale handle's attributes must not be
-// believed any more. mu is not held.
-func (i *Inode) failed(err error) {
-	if s, ok := nfsclient.StatusOf(err); ok && (s == nfsclient.ErrStale || s == nfsclient.ErrBadHandle) {
-		i.mu.Lock()
-		i.expires = time.Time{}
-		i.mu.Unlock()
-	}
-}

@@ -117,6 +117,12 @@ func (c *Cache) Lookup(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	return c.lookupServer(ctx, cr, dir, name)
 }
 
+// Known is Lookup of a name that is there, if that takes no call to the server.
+func (c *Cache) Known(cr nfsclient.Cred, dir *Inode, name string) (Entry, bool) {
+	e, err, ok := c.lookupCached(&cr, dir, name)
+	return e, ok && err == nil
+}
+
 // lookupCached answers from memory if directory, name, the user's right to
 // look it up and the file's attributes are all fresh. If any is not, one
 // LOOKUP refreshes them all.
@@ -144,7 +150,7 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	dir.mu.Unlock()
 	i := e.Inode
 	i.mu.Lock()
-	fresh := i.fresh(now) && i.cleared == i.doubts
+	fresh := i.fresh(now) && i.cleared == i.doubts && !i.suspect()
 	e.Attr, e.AttrTTL = i.outward(), i.attrTTL(now)
 	i.mu.Unlock()
 	if !fresh {

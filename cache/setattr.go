@@ -13,6 +13,9 @@ import (
 func (c *Cache) SetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsclient.SetAttr) (nfsclient.Attr, time.Duration, error) {
 	if i.typ == nfsclient.Regular {
 		if s.Size != nil {
+			if *s.Size > uint64(c.maxSize) {
+				return nfsclient.Attr{}, 0, localError("SETATTR", nfsclient.ErrFBig)
+			}
 			return c.truncate(ctx, cr, i, s)
 		}
 		if err := i.drain(ctx); err != nil {

@@ -16,8 +16,9 @@ func (f *File) Write(ctx context.Context, src []byte, off int64) (int, error) {
 	if !f.mode.Write {
 		return 0, ErrBadMode
 	}
-	if off < 0 || int64(len(src)) > maxOffset-off {
-		return 0, localError("WRITE", nfsclient.ErrFBig)
+	src, err := f.c.fit(src, off)
+	if err != nil {
+		return 0, err
 	}
 	if err := f.report(); err != nil {
 		return 0, err
