@@ -73,9 +73,12 @@
 //
 // # Appending
 //
-// The kernel turns O_APPEND into an offset, from the size that the last
-// attributes gave it, which fs sees to at open; two machines that append to one file at once can
-// overwrite each other's bytes, as with all NFS clients.
+// The kernel turns O_APPEND into an offset, from the size that it was last
+// given. File.Append therefore takes that only for where the kernel has put the
+// bytes, asks the server for the size if attributes have expired, and writes at
+// the end; if that is elsewhere, the kernel is told to drop the file's pages.
+// Two machines that append to one file at the same moment can overwrite each
+// other's bytes, as with all NFS clients.
 //
 // # Memory
 //
