@@ -14,20 +14,12 @@ import (
 // Between the answer and the WRITE another machine may append at the same
 // place: NFSv3 has no call that appends. Within the mount no two do.
 func (f *File) Append(ctx context.Context, src []byte, off int64) (int, error) {
-	if f.mode.Write && len(src) > 0 && f.i.sizeExpired() {
+	if f.mode.Write && len(src) > 0 && f.i.expired() {
 		if err := f.c.revalidate(ctx, f.cr, f.i); err != nil {
 			return 0, err
 		}
 	}
 	return f.write(ctx, src, off, true)
-}
-
-// sizeExpired says whether another machine may have changed the size unseen.
-// While WRITEs of ours are under way, their replies tell.
-func (i *Inode) sizeExpired() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.mutating == 0 && !i.fresh(i.c.cfg.Now())
 }
 
 // end is where the file ends, with what is not written yet; mu is held.

@@ -43,6 +43,8 @@ type Cache struct {
 	opens   atomic.Int64 // open files
 	noPlus  atomic.Bool  // the server has no READDIRPLUS
 
+	polls polls
+
 	mu      sync.Mutex
 	ended   bool // no goroutine may be started any more
 	inodes  map[nfsclient.Handle]*Inode
@@ -97,6 +99,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		kick: make(chan struct{}, 1), roomy: make(chan struct{}), noticed: make(chan struct{}, 1),
 		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
 		dirty: map[*Inode]struct{}{}, lost: map[*Inode]error{}, sillies: map[*Inode]*silly{},
+		polls: polls{files: map[*Inode]*poll{}},
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	st := c.stamp()
@@ -113,6 +116,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	c.spawn(func() { c.runFlusher(c.life) })
 	if cfg.Kernel != nil {
 		c.spawn(func() { c.runNotices(c.life) })
+		c.spawn(func() { c.runPoll(c.life) })
 	}
 	return c, nil
 }

@@ -31,6 +31,10 @@
 // dropped the pages and attributes of the old one, and Sized says whether it has
 // been told since. Within a mount all openings of a file see the same bytes.
 //
+// The kernel reads its own pages without asking. Of files that are open for
+// reading, attributes are therefore asked for when they have expired, by runPoll,
+// and a change found has the kernel drop the pages.
+//
 // Names and attributes are believed by the ac* rules of nfs(5): a timeout
 // starts at the minimum whenever the file is seen to have changed, and doubles
 // up to the maximum each time it is seen not to have. Names hold as long as the
@@ -90,11 +94,11 @@
 //
 // # Goroutines and locks
 //
-// New starts runFlusher and, with a Kernel, runNotices. runWrite, runChange,
-// runCommit, runFetch, runClear and runSillyRemove run for one call each. Close joins
+// New starts runFlusher and, with a Kernel, runNotices and runPoll. runWrite, runChange,
+// runCommit, runFetch, runAsk, runClear and runSillyRemove run for one call each. Close joins
 // them all.
 //
-// Locks are taken in this order: File.mu, Inode.mu, Cache.mu, then the pool's.
+// Locks are taken in this order: polls.mu, File.mu, Inode.mu, Cache.mu, then the pool's.
 // No two inodes are locked at once. No lock is held across a call to the
 // server, to Kernel or to bufpool.Get. Logf may be called with locks held.
 // Inode.mu is released by Inode.unlock wherever names may have been dropped
