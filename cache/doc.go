@@ -22,7 +22,7 @@
 // in which they were made. A truncation waits until earlier writes were sent,
 // and holds off later ones and COMMITs until it is done. All other SetAttr
 // calls also send earlier writes first: those must not move times that are
-// being set. Whoever waits for a WRITE or a truncation may give up, but neither is
+// being set. So does GetAttr, since only the server knows a write's times. Whoever waits for a WRITE or a truncation may give up, but neither is
 // given up on itself: it could reach the server after what replaced it.
 //
 // Between machines, consistency is close-to-open: Flush makes data visible to

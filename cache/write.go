@@ -76,7 +76,6 @@ func (f *File) stage(ctx context.Context, src []byte, off int64, atEnd bool) (do
 		n, need := i.put(f, src[done:], off, &spare)
 		if n > 0 {
 			i.detachSpans(off, off+int64(n))
-			i.wb.last = c.cfg.Now()
 			if off != kernel {
 				i.doubt()
 			}

@@ -14,11 +14,17 @@ import (
 // another client has written since, though the kernel has the pages and nobody
 // asks for attributes.
 func TestReadOpenForLong(t *testing.T) {
-	s := startServer(t, serverOptions{})
-	a, b := s.mount(t, "rdma", ""), s.mount(t, "tcp", "actimeo=1")
 	const size = 20_000
-	overwrite(t, filepath.Join(a.Dir, "f"), content(0, size))
-	f, err := os.Open(filepath.Join(b.Dir, "f"))
+	args := childArgs(t)
+	if args == nil {
+		s := startServer(t, serverOptions{})
+		a, b := s.mount(t, "rdma", ""), s.mount(t, "tcp", "actimeo=1")
+		runChild(t, filepath.Join(a.Dir, "f"), filepath.Join(b.Dir, "f"))
+		return
+	}
+	there, here := args[0], args[1]
+	overwrite(t, there, content(0, size))
+	f, err := os.Open(here)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +36,7 @@ func TestReadOpenForLong(t *testing.T) {
 	defer unix.Munmap(mem)
 	for round := range 3 {
 		want := content(round, size)
-		overwrite(t, filepath.Join(a.Dir, "f"), want)
+		overwrite(t, there, want)
 		got := make([]byte, size)
 		var mapped bool
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
