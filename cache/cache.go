@@ -47,6 +47,8 @@ type Cache struct {
 	opens   atomic.Int64 // open files
 	noPlus  atomic.Bool  // the server has no READDIRPLUS
 
+	polls polls
+
 	mu      sync.Mutex
 	ended   bool // no goroutine may be started any more
 	inodes  map[nfsclient.Handle]*Inode
@@ -101,6 +103,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		kick: make(chan struct{}, 1), roomy: make(chan struct{}), noticed: make(chan struct{}, 1),
 		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
 		dirty: map[*Inode]struct{}{}, lost: map[*Inode]error{}, sillies: map[*Inode]*silly{},
+		polls: polls{files: map[*Inode]*poll{}},
 	}
 	c.maxSize = maxOffset
 	if m := info.MaxFileSize; m > 0 && m < uint64(maxOffset) {
@@ -121,6 +124,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	c.spawn(func() { c.runFlusher(c.life) })
 	if cfg.Kernel != nil {
 		c.spawn(func() { c.runNotices(c.life) })
+		c.spawn(func() { c.runPoll(c.life) })
 	}
 	return c, nil
 }

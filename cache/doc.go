@@ -22,7 +22,7 @@
 // in which they were made. A truncation waits until earlier writes were sent,
 // and holds off later ones and COMMITs until it is done. All other SetAttr
 // calls also send earlier writes first: those must not move times that are
-// being set. Whoever waits for a WRITE or a truncation may give up, but neither is
+// being set. So does GetAttr, since only the server knows a write's times. Whoever waits for a WRITE or a truncation may give up, but neither is
 // given up on itself: it could reach the server after what replaced it.
 //
 // Between machines, consistency is close-to-open: Flush makes data visible to
@@ -30,6 +30,10 @@
 // may keep its pages. The kernel is never told a file's new state before it has
 // dropped the pages and attributes of the old one, and Sized says whether it has
 // been told since. Within a mount all openings of a file see the same bytes.
+//
+// The kernel reads its own pages without asking. Of files that are open for
+// reading, attributes are therefore asked for when they have expired, by runPoll,
+// and a change found has the kernel drop the pages.
 //
 // Names and attributes are believed by the ac* rules of nfs(5): a timeout
 // starts at the minimum whenever the file is seen to have changed, and doubles
@@ -73,9 +77,12 @@
 //
 // # Appending
 //
-// The kernel turns O_APPEND into an offset, from the size that the last
-// attributes gave it, which fs sees to at open; two machines that append to one file at once can
-// overwrite each other's bytes, as with all NFS clients.
+// The kernel turns O_APPEND into an offset, from the size that it was last
+// given. File.Append therefore takes that only for where the kernel has put the
+// bytes, asks the server for the size if attributes have expired, and writes at
+// the end; if that is elsewhere, the kernel is told to drop the file's pages.
+// Two machines that append to one file at the same moment can overwrite each
+// other's bytes, as with all NFS clients.
 //
 // # Memory
 //
@@ -87,11 +94,11 @@
 //
 // # Goroutines and locks
 //
-// New starts runFlusher and, with a Kernel, runNotices. runWrite, runChange,
-// runCommit, runFetch, runClear and runSillyRemove run for one call each. Close joins
+// New starts runFlusher and, with a Kernel, runNotices and runPoll. runWrite, runChange,
+// runCommit, runFetch, runAsk, runClear and runSillyRemove run for one call each. Close joins
 // them all.
 //
-// Locks are taken in this order: File.mu, Inode.mu, Cache.mu, then the pool's.
+// Locks are taken in this order: polls.mu, File.mu, Inode.mu, Cache.mu, then the pool's.
 // No two inodes are locked at once. No lock is held across a call to the
 // server, to Kernel or to bufpool.Get. Logf may be called with locks held.
 // Inode.mu is released by Inode.unlock wherever names may have been dropped

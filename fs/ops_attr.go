@@ -14,7 +14,12 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	a, ttl, err := f.cache.GetAttr(ctx, f.creds.of(&in.InHeader), i)
+	get := f.cache.GetAttr
+	if in.Flags()&fuse.FUSE_GETATTR_FH != 0 {
+		// The kernel asks for itself: where the file ends (read, SEEK_END).
+		get = f.cache.GetSize
+	}
+	a, ttl, err := get(ctx, f.creds.of(&in.InHeader), i)
 	if err != nil {
 		return errno(err)
 	}

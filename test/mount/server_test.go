@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 type serverOptions struct {
 	lossy  bool
 	faults *nfsd.Faults
+	// clockAhead is by how many seconds the server's clock is ahead.
+	clockAhead int64
 	// mode of the exported directory; 0o755 when 0.
 	mode os.FileMode
 	rdma rpcrdma.ServerConfig
@@ -58,7 +60,7 @@ func startServer(t *testing.T, o serverOptions) *server {
 	}
 	var err error
 	s.Server, err = nfsd.New(nfsd.Config{
-		Exports: []nfsd.Export{{Dir: s.export, Squash: nfsd.SquashNone, Async: true, Lossy: o.lossy}},
+		Exports: []nfsd.Export{{Dir: s.export, Squash: nfsd.SquashNone, Async: true, Lossy: o.lossy, ClockAhead: o.clockAhead}},
 		Faults:  o.faults,
 	})
 	if err != nil {
