@@ -46,9 +46,10 @@ type Inode struct {
 	clearGen  uint64 // when the kernel last dropped them
 	toldGen   uint64 // when the last question that Told answered was asked
 
-	access map[userKey]grant
-	opens  int
-	silly  *silly
+	access    map[userKey]grant
+	accessGen uint64 // when it was last dropped
+	opens     int
+	silly     *silly
 	// removed: we have removed the last name, and nobody has it open.
 	removed bool
 

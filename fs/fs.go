@@ -20,6 +20,8 @@ type Config struct {
 	Source string
 	// ReadOnly, AllowOther: as in mount(8) and fuse(8).
 	ReadOnly, AllowOther bool
+	// DefaultPermissions has the kernel check mode bits itself, as in fuse(8).
+	DefaultPermissions bool
 	// Options are further ones for fusermount3 or mount(2): "nosuid", …
 	Options []string
 	// MaxIO bounds one FUSE read or write in bytes; 0 means 1 MiB.
@@ -96,6 +98,9 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	if cfg.ReadOnly {
 		words = append(words, "ro")
 	}
+	if cfg.DefaultPermissions {
+		words = append(words, "default_permissions")
+	}
 	directMount(opts, words)
 	f.watch.start(ctx, beingKilled)
 	f.server, err = fuse.NewServer(f, dir, opts)
@@ -144,23 +149,21 @@ func (f *FS) Abort() { f.abort() }
 func (f *FS) String() string { return "rdmafs" }
 
 // setEntry fills an answer that gives the kernel one more lookup of e.Inode.
-func (f *FS) setEntry(ctx *opContext, h *fuse.InHeader, dir *cache.Inode, e cache.Entry, out *fuse.EntryOut) {
+func (f *FS) setEntry(ctx *opContext, e cache.Entry, out *fuse.EntryOut) {
 	out.NodeId = f.nodes.take(e.Inode)
-	out.SetEntryTimeout(f.entryTTL(ctx, h, dir, e.EntryTTL))
+	out.SetEntryTimeout(f.entryTTL(e.EntryTTL))
 	out.SetAttrTimeout(e.AttrTTL)
 	setAttr(&out.Attr, e.Inode.Ino(), &e.Attr)
 	e.Inode.Told(ctx.asked)
 }
 
-// entryTTL is how long the kernel may walk through a name without asking. Where
-// several users share the mount, a directory that not everybody may search
-// must be asked for each time, since only we know whom the server admits.
-func (f *FS) entryTTL(ctx context.Context, h *fuse.InHeader, dir *cache.Inode, ttl time.Duration) time.Duration {
-	if !f.cfg.AllowOther || ttl == 0 {
-		return ttl
-	}
-	a, _, err := f.cache.GetAttr(ctx, f.creds.of(h), dir)
-	if err != nil || a.Mode&0o111 != 0o111 {
+// entryTTL is how long the kernel may walk through a name without asking. For
+// as long it lets everybody through, wherever the name is moved and whatever
+// becomes of the directory's mode. Where several users share the mount and the
+// kernel does not check modes, each step of a path is therefore asked for, by the
+// user who takes it; the cache knows the users' rights.
+func (f *FS) entryTTL(ttl time.Duration) time.Duration {
+	if f.cfg.AllowOther && !f.cfg.DefaultPermissions {
 		return 0
 	}
 	return ttl
