@@ -11,7 +11,9 @@
 // fs holds on its cache.Inode; a node number is never used for two inodes in
 // the life of a mount. No file is opened of which the kernel has not learned the
 // size since it last dropped that (reopen.go). An operation is cancelled only when its process is
-// being killed or the mount is torn down, never by a mere signal.
+// being killed or the mount is torn down, never by a mere signal; of a process
+// outside our pid namespace that cannot be seen (watch.go). No caller's credential
+// is remembered: process numbers are used again, and groups are dropped.
 //
 // Goroutines: go-fuse starts one for each request and ends them before Wait
 // returns; runWatch looks after the requests that really wait, and lives from

@@ -29,6 +29,8 @@ type Config struct {
 	// ReadAheadKiB, when positive, is what the kernel's own read-ahead is
 	// raised to where we may (root).
 	ReadAheadKiB int
+	// Logf may be nil. It is told once of what the mount cannot do.
+	Logf func(format string, args ...any)
 	// Debug logs every request.
 	Debug bool
 }
@@ -42,7 +44,7 @@ type FS struct {
 	nodes  *nodes
 	files  handles[*cache.File]
 	dirs   handles[*cache.Dir]
-	creds  credCache
+	creds  creds
 	again  reopens
 	watch  watch
 	kernel *Kernel
@@ -75,6 +77,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		cache:         c,
 		cfg:           cfg,
+		creds:         creds{logf: cfg.Logf},
 		nodes:         newNodes(c),
 		kernel:        k,
 		dir:           dir,

@@ -14,7 +14,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	a, ttl, err := f.cache.GetAttr(ctx, f.creds.of(&in.InHeader), i)
+	a, ttl, err := f.cache.GetAttr(ctx, f.creds.ids(&in.InHeader), i)
 	if err != nil {
 		return errno(err)
 	}
@@ -85,7 +85,7 @@ func (f *FS) StatFs(cancel <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOu
 	}
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
-	s, err := f.cache.StatFS(ctx, f.creds.of(h), i)
+	s, err := f.cache.StatFS(ctx, f.creds.ids(h), i)
 	if err != nil {
 		return errno(err)
 	}

@@ -170,6 +170,7 @@ func (m *mountArgs) begin(ctx context.Context, logf func(string, ...any)) (*live
 			DefaultPermissions: m.opts.defaultPermissions,
 			Options:            m.opts.fuse,
 			ReadAheadKiB:       kernelReadAheadKiB,
+			Logf:               logf,
 			Debug:              m.debug,
 		})
 		return err

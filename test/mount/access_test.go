@@ -45,7 +45,7 @@ func reads(t *testing.T, file string) bool {
 
 // makeDir makes a directory with the modes of mkdir and one file inside, and
 // has root's look at it reach the kernel.
-func makeDir(t *testing.T, dir string, mode os.FileMode) (file string) {
+func makeDir(t testing.TB, dir string, mode os.FileMode) (file string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, mode); err != nil {
 		t.Fatal(err)
