@@ -68,7 +68,7 @@ func (i *Inode) take(st stamp, a *nfsclient.Attr) {
 		i.timeout, i.timedFrom = min(2*i.timeout, most), st.at
 	}
 	if i.known && (a.Mode != i.attr.Mode || a.UID != i.attr.UID || a.GID != i.attr.GID) {
-		i.access = nil
+		i.dropRights()
 	}
 	i.attr, i.known = *a, true
 	i.attrGen = i.c.gen.Add(1)
@@ -97,6 +97,7 @@ func (i *Inode) note(st stamp, a *nfsclient.Attr) {
 	case i.relinked && s.size == i.valid.now.size && s.mtime == i.valid.now.mtime:
 		i.relinked = early
 		i.valid.now = s
+		i.dropRights() // ctime may have changed for an access control list, too
 	default:
 		i.foreign(s)
 	}
@@ -106,7 +107,7 @@ func (i *Inode) note(st stamp, a *nfsclient.Attr) {
 func (i *Inode) foreign(s state) {
 	i.valid = validity{now: s}
 	i.relinked = false
-	i.access = nil
+	i.dropRights()
 	i.detachSpans(0, maxOffset)
 	i.forgetNames(true)
 	if i.typ == nfsclient.Regular {

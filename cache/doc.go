@@ -38,9 +38,11 @@
 // Names and attributes are believed by the ac* rules of nfs(5): a timeout
 // starts at the minimum whenever the file is seen to have changed, and doubles
 // up to the maximum each time it is seen not to have. Names hold as long as the
-// directory's attributes do, rights as long as the file's. A name is served
-// from memory only to a user whose LOOKUP right is known; users are told apart
-// by uid, gid and all groups. With NoAC nothing is believed and writes go
+// directory's attributes do, rights as long as the file's and never longer than
+// the maximum; a change of mode, owner or, from elsewhere, ctime takes them back,
+// and with them the answers that are still under way. A name is served from memory
+// only to a user whose LOOKUP right is known; users are told apart by uid, gid and
+// all groups. With NoAC nothing is believed and writes go
 // through.
 //
 // # Whose change was it

@@ -46,9 +46,10 @@ type Inode struct {
 	clearing bool // runClear is under way
 	stale    bool // no Open has seen the last doubt
 
-	access map[userKey]grant
-	opens  int
-	silly  *silly
+	access    map[userKey]grant
+	accessGen uint64 // when it was last dropped
+	opens     int
+	silly     *silly
 	// removed: we have removed the last name, and nobody has it open.
 	removed bool
 

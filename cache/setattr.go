@@ -53,7 +53,7 @@ func (c *Cache) setAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsc
 		i.truncated(int64(min(*s.Size, uint64(maxOffset))))
 	}
 	if err == nil && (s.Mode != nil || s.UID != nil || s.GID != nil) {
-		i.access = nil
+		i.dropRights()
 	}
 	i.unlock()
 	if err != nil {

@@ -15,7 +15,9 @@
 // size since it last dropped that (reopen.go). A name that the kernel holds is
 // made to be looked up again, never dropped: it may be somebody's working
 // directory, or a mount point. An operation is cancelled only when its process is
-// being killed or the mount is torn down, never by a mere signal.
+// being killed or the mount is torn down, never by a mere signal; of a process
+// outside our pid namespace that cannot be seen (watch.go). No caller's credential
+// is remembered: process numbers are used again, and groups are dropped.
 //
 // Goroutines: go-fuse starts one for each request and ends them before Wait
 // returns; runWatch looks after the requests that really wait, and lives from

@@ -19,6 +19,8 @@ type Config struct {
 	Source string
 	// ReadOnly, AllowOther: as in mount(8) and fuse(8).
 	ReadOnly, AllowOther bool
+	// DefaultPermissions has the kernel check mode bits itself, as in fuse(8).
+	DefaultPermissions bool
 	// Options are further ones for fusermount3 or mount(2): "nosuid", …
 	Options []string
 	// MaxIO bounds one FUSE read or write in bytes; 0 means 1 MiB.
@@ -26,6 +28,8 @@ type Config struct {
 	// ReadAheadKiB, when positive, is what the kernel's own read-ahead is
 	// raised to where we may (root).
 	ReadAheadKiB int
+	// Logf may be nil. It is told once of what the mount cannot do.
+	Logf func(format string, args ...any)
 	// Debug logs every request.
 	Debug bool
 }
@@ -39,7 +43,7 @@ type FS struct {
 	nodes  *nodes
 	files  handles[*cache.File]
 	dirs   handles[*cache.Dir]
-	creds  credCache
+	creds  creds
 	again  reopens
 	watch  watch
 	kernel *Kernel
@@ -77,6 +81,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		cache:         c,
 		cfg:           cfg,
+		creds:         creds{logf: cfg.Logf},
 		nodes:         newNodes(c),
 		kernel:        k,
 		dir:           dir,
@@ -110,6 +115,9 @@ func (f *FS) mount() error {
 	plan := mountPlan{source: f.cfg.Source, dir: f.dir, words: slices.Clone(f.cfg.Options), allowOther: f.cfg.AllowOther, maxRead: maxIO}
 	if f.cfg.ReadOnly {
 		plan.words = append(plan.words, "ro")
+	}
+	if f.cfg.DefaultPermissions {
+		plan.words = append(plan.words, "default_permissions")
 	}
 	device, err := plan.mount()
 	if err != nil {
@@ -160,27 +168,22 @@ func (f *FS) Abort() { f.abort() }
 func (f *FS) String() string { return "rdmafs" }
 
 // setEntry fills an answer that gives the kernel one more lookup of e.Inode.
-func (f *FS) setEntry(ctx *opContext, h *fuse.InHeader, dir *cache.Inode, e cache.Entry, out *fuse.EntryOut) {
+func (f *FS) setEntry(ctx *opContext, e cache.Entry, out *fuse.EntryOut) {
 	out.NodeId = f.nodes.take(e.Inode)
-	out.SetEntryTimeout(f.entryTTL(ctx, h, dir, e.EntryTTL))
+	out.SetEntryTimeout(f.entryTTL(e.EntryTTL))
 	out.SetAttrTimeout(e.AttrTTL)
 	setAttr(&out.Attr, e.Inode.Ino(), &e.Attr)
 	e.Inode.Told(ctx.asked)
 }
 
-// entryTTL is how long the kernel may walk through a name without asking. Where
-// several users share the mount, a directory that not everybody may search
-// must be asked for each time, since only we know whom the server admits. So
-// must all names where the kernel cannot be told that one is valid no longer.
-func (f *FS) entryTTL(ctx context.Context, h *fuse.InHeader, dir *cache.Inode, ttl time.Duration) time.Duration {
-	if !f.expires {
-		return 0
-	}
-	if !f.cfg.AllowOther || ttl == 0 {
-		return ttl
-	}
-	a, _, err := f.cache.GetAttr(ctx, f.creds.of(h), dir)
-	if err != nil || a.Mode&0o111 != 0o111 {
+// entryTTL is how long the kernel may walk through a name without asking. For
+// as long it lets everybody through, wherever the name is moved and whatever
+// becomes of the directory's mode. Where several users share the mount and the
+// kernel does not check modes, each step of a path is therefore asked for, by the
+// user who takes it; the cache knows the users' rights. So are all names where
+// the kernel cannot be told that one is valid no longer.
+func (f *FS) entryTTL(ttl time.Duration) time.Duration {
+	if !f.expires || f.cfg.AllowOther && !f.cfg.DefaultPermissions {
 		return 0
 	}
 	return ttl

@@ -78,11 +78,11 @@ func TestExpireEntryHeader(t *testing.T) {
 // longer is told for none that it is valid.
 func TestNamesWithoutExpiry(t *testing.T) {
 	f := &FS{}
-	if got := f.entryTTL(t.Context(), nil, nil, 30e9); got != 0 {
+	if got := f.entryTTL(30e9); got != 0 {
 		t.Errorf("valid for %v", got)
 	}
 	f.expires = true
-	if got := f.entryTTL(t.Context(), nil, nil, 30e9); got != 30e9 {
+	if got := f.entryTTL(30e9); got != 30e9 {
 		t.Errorf("valid for %v with expiry, want 30s", got)
 	}
 	r, w, err := os.Pipe()

@@ -19,7 +19,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 		// The kernel asks for itself: where the file ends (read, SEEK_END).
 		get = f.cache.GetSize
 	}
-	a, ttl, err := get(ctx, f.creds.of(&in.InHeader), i)
+	a, ttl, err := get(ctx, f.creds.ids(&in.InHeader), i)
 	if err != nil {
 		return errno(err)
 	}
@@ -90,7 +90,7 @@ func (f *FS) StatFs(cancel <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOu
 	}
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
-	s, err := f.cache.StatFS(ctx, f.creds.of(h), i)
+	s, err := f.cache.StatFS(ctx, f.creds.ids(h), i)
 	if err != nil {
 		return errno(err)
 	}

@@ -51,7 +51,7 @@ func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 					// directory which ends before this answer does.
 					found.AttrTTL = 0
 				}
-				f.setEntry(ctx, &in.InHeader, dir, found, eo)
+				f.setEntry(ctx, found, eo)
 			}
 		}
 		return true

@@ -72,7 +72,7 @@ func (f *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out 
 	if err != nil {
 		return errno(err)
 	}
-	f.setEntry(ctx, &in.InHeader, dir, e, &out.EntryOut)
+	f.setEntry(ctx, e, &out.EntryOut)
 	out.Fh = f.files.add(file)
 	out.OpenFlags = openFlags(mode, false)
 	return fuse.OK

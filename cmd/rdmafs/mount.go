@@ -164,12 +164,14 @@ func (m *mountArgs) begin(ctx context.Context, logf func(string, ...any)) (*live
 	var mounted *fs.FS
 	words, err := capturingStderr(func() (err error) {
 		mounted, err = fs.Mount(s.cache, kernel, m.dir, fs.Config{
-			Source:       m.src.text,
-			ReadOnly:     m.opts.readOnly,
-			AllowOther:   m.opts.allowOther,
-			Options:      m.opts.fuse,
-			ReadAheadKiB: kernelReadAheadKiB,
-			Debug:        m.debug,
+			Source:             m.src.text,
+			ReadOnly:           m.opts.readOnly,
+			AllowOther:         m.opts.allowOther,
+			DefaultPermissions: m.opts.defaultPermissions,
+			Options:            m.opts.fuse,
+			ReadAheadKiB:       kernelReadAheadKiB,
+			Logf:               logf,
+			Debug:              m.debug,
 		})
 		return err
 	})

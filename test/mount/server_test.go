@@ -49,7 +49,7 @@ type server struct {
 	client netip.Addr
 }
 
-func startServer(t *testing.T, o serverOptions) *server {
+func startServer(t testing.TB, o serverOptions) *server {
 	t.Helper()
 	s := &server{export: t.TempDir()}
 	if o.mode == 0 {
@@ -114,7 +114,7 @@ func (s *server) words(proto, more string) string {
 
 func (s *server) source() string { return s.tcp.Addr().String() + ":" + s.export }
 
-func (s *server) mount(t *testing.T, proto, more string) *Mounted {
+func (s *server) mount(t testing.TB, proto, more string) *Mounted {
 	t.Helper()
 	return Mount(t, s.source(), Options{Words: s.words(proto, more)})
 }
