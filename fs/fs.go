@@ -68,17 +68,8 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, abort := context.WithCancel(context.Background())
-	f := &FS{
-		RawFileSystem: fuse.NewDefaultRawFileSystem(),
-		cache:         c,
-		cfg:           cfg,
-		nodes:         newNodes(c),
-		kernel:        k,
-		dir:           dir,
-		ctx:           ctx,
-		abort:         abort,
-	}
+	f, stop := newFS(c, k, cfg)
+	f.dir = dir
 	opts := &fuse.MountOptions{
 		AllowOther:               cfg.AllowOther,
 		MaxBackground:            maxBackground,
@@ -97,21 +88,18 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		words = append(words, "ro")
 	}
 	directMount(opts, words)
-	f.watch.start(ctx, beingKilled)
 	f.server, err = fuse.NewServer(f, dir, opts)
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
 		helperMount(opts, words)
 		f.server, err = fuse.NewServer(f, dir, opts)
 	}
 	if err != nil {
-		abort()
-		f.watch.joined.Wait()
+		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
 	go f.server.Serve()
 	if err := f.server.WaitMount(); err != nil {
-		abort()
-		f.watch.joined.Wait()
+		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
 	k.attach(f)
@@ -122,6 +110,23 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		raiseReadAhead(f.device, cfg.ReadAheadKiB)
 	}
 	return f, nil
+}
+
+// newFS is a file system that is not mounted, and what ends it.
+func newFS(c *cache.Cache, k *Kernel, cfg Config) (f *FS, stop func()) {
+	f = &FS{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		cache:         c,
+		cfg:           cfg,
+		nodes:         newNodes(c),
+		kernel:        k,
+	}
+	f.ctx, f.abort = context.WithCancel(context.Background())
+	f.watch.start(f.ctx, beingKilled)
+	return f, func() {
+		f.abort()
+		f.watch.joined.Wait()
+	}
 }
 
 // Wait returns when the file system has been unmounted and every request
