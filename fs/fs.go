@@ -76,27 +76,15 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, abort := context.WithCancel(context.Background())
-	f := &FS{
-		RawFileSystem: fuse.NewDefaultRawFileSystem(),
-		cache:         c,
-		cfg:           cfg,
-		creds:         creds{logf: cfg.Logf},
-		nodes:         newNodes(c),
-		kernel:        k,
-		dir:           dir,
-		ctx:           ctx,
-		abort:         abort,
-	}
+	f, stop := newFS(c, k, cfg)
+	f.dir = dir
 	if err := f.mount(); err != nil {
-		abort()
+		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
-	f.watch.start(ctx, beingKilled)
 	go f.server.Serve()
 	if err := settlePoll(dir); err != nil {
-		abort()
-		f.watch.joined.Wait()
+		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
 	k.attach(f)
@@ -145,6 +133,24 @@ func (f *FS) mount() error {
 	f.device = device
 	f.expires = f.server.KernelSettings().Flags64()&fuse.CAP_HAS_EXPIRE_ONLY != 0
 	return nil
+}
+
+// newFS is a file system that is not mounted, and what ends it.
+func newFS(c *cache.Cache, k *Kernel, cfg Config) (f *FS, stop func()) {
+	f = &FS{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		cache:         c,
+		cfg:           cfg,
+		creds:         creds{logf: cfg.Logf},
+		nodes:         newNodes(c),
+		kernel:        k,
+	}
+	f.ctx, f.abort = context.WithCancel(context.Background())
+	f.watch.start(f.ctx, beingKilled)
+	return f, func() {
+		f.abort()
+		f.watch.joined.Wait()
+	}
 }
 
 // Wait returns when the file system has been unmounted and every request

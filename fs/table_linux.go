@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -28,7 +29,17 @@ func Mounts() (all []MountEntry, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	s := bufio.NewScanner(f)
+	return parseMounts(f)
+}
+
+// maxMountLine bounds a line of the mount table, in bytes: two paths and their
+// options, each of a page at most, with every byte escaped.
+const maxMountLine = 1 << 18
+
+// parseMounts reads a mount table. A line that is none is left out.
+func parseMounts(table io.Reader) (all []MountEntry, err error) {
+	s := bufio.NewScanner(table)
+	s.Buffer(nil, maxMountLine)
 	for s.Scan() {
 		// 36 35 98:0 / /mnt rw,noatime … - ext3 /dev/root rw (proc_pid_mountinfo(5))
 		w := strings.Fields(s.Text())
