@@ -14,7 +14,7 @@ REPORT  := $(GO) run ./test/report
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null && test -e /usr/include/infiniband/verbs.h && \
 	test -e /usr/include/rdma/rdma_cma.h && echo 1 || echo 0)
 
-.PHONY: all build setup demo test test-race test-knfsd bench bench-knfsd check fuzz clean
+.PHONY: all build setup demo test test-race torture test-knfsd bench bench-knfsd check fuzz clean
 
 all: build
 
@@ -37,6 +37,13 @@ test: setup build
 
 test-race:
 	CGO_ENABLED=1 RDMAFS_TEST_RACE=1 $(GO) test -race -timeout 25m ./...
+
+# Mounts under faults, held to a model. TORTURE=10m for less than an hour,
+# TORTURE_SEED=n to repeat a run, TORTURE_CELLS=regexp to choose fault/transport/kind,
+# each once if TORTURE is not given.
+torture: setup build
+	$(GO) build -o $(BIN)/torture ./test/torture/cmd/torture
+	@$(BIN)/torture $${TORTURE:+-for $$TORTURE} -seed $${TORTURE_SEED:-0} -cells "$${TORTURE_CELLS:-}"
 
 # The real Linux server and client, in qemu, one guest at a time.
 test-knfsd: setup build

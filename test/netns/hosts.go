@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -43,6 +44,13 @@ func (h Host) Cut() error {
 func Hosts(t testing.TB, mtu int) (a, b Host) {
 	t.Helper()
 	a, b = host(Test(t), 1), host(Test(t), 2)
+	if err := join(a, b, mtu); err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+func join(a, b Host, mtu int) error {
 	err := a.Do(func() error {
 		return IP(fmt.Sprintf("link add %s type veth peer name %s netns %s", Link, Link, b.Path()))
 	})
@@ -51,10 +59,7 @@ func Hosts(t testing.TB, mtu int) (a, b Host) {
 			err = h.up(mtu)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a, b
+	return err
 }
 
 // RelayedHosts joins two hosts by a cable with a relay in its middle. The relay
@@ -62,7 +67,15 @@ func Hosts(t testing.TB, mtu int) (a, b Host) {
 func RelayedHosts(t testing.TB, mtu int, w Weather) (a, b Host, r *Relay) {
 	t.Helper()
 	a, b = host(Test(t), 1), host(Test(t), 2)
-	middle := Test(t)
+	r, err := joinRelayed(a, b, Test(t), mtu, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.close)
+	return a, b, r
+}
+
+func joinRelayed(a, b Host, middle *NS, mtu int, w Weather) (*Relay, error) {
 	err := middle.Do(func() error {
 		lines := []string{}
 		for i, h := range []Host{a, b} {
@@ -83,12 +96,51 @@ func RelayedHosts(t testing.TB, mtu int, w Weather) (a, b Host, r *Relay) {
 			err = h.Cut()
 		}
 	}
-	if err == nil {
-		r, err = newRelay(middle, w)
+	if err != nil {
+		return nil, err
+	}
+	return newRelay(middle, w)
+}
+
+// Net is two hosts for a program that is no test.
+type Net struct {
+	A, B Host
+	// Relay is in the middle of the cable, nil when there is none.
+	Relay *Relay
+	all   []*NS
+}
+
+// NewNet makes two hosts, with a relay between them if weather is not nil.
+func NewNet(mtu int, weather *Weather) (*Net, error) {
+	n := new(Net)
+	for range 3 {
+		ns, err := New()
+		if err != nil {
+			return nil, errors.Join(err, n.Close())
+		}
+		n.all = append(n.all, ns)
+	}
+	n.A, n.B = host(n.all[0], 1), host(n.all[1], 2)
+	var err error
+	if weather == nil {
+		err = join(n.A, n.B, mtu)
+	} else {
+		n.Relay, err = joinRelayed(n.A, n.B, n.all[2], mtu, *weather)
 	}
 	if err != nil {
-		t.Fatal(err)
+		return nil, errors.Join(err, n.Close())
 	}
-	t.Cleanup(r.close)
-	return a, b, r
+	return n, nil
+}
+
+// Close ends the relay and gives the namespaces up.
+func (n *Net) Close() error {
+	if n.Relay != nil {
+		n.Relay.close()
+	}
+	var errs []error
+	for _, ns := range n.all {
+		errs = append(errs, ns.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -16,6 +16,8 @@ import (
 // Weather is what a relay does to the frames of UDP port 4791; it leaves others
 // alone.
 type Weather struct {
+	// All has it done to every frame of IP.
+	All bool
 	// Loss, Double and Reorder are probabilities for each frame: to be lost, to
 	// come twice, and to come after frames that were sent after it.
 	Loss, Double, Reorder float64
@@ -31,8 +33,9 @@ const late = 3 * time.Millisecond
 
 // Relay forwards frames between two cards of a namespace.
 type Relay struct {
-	ways [2]*way
-	run  sync.WaitGroup
+	ways    [2]*way
+	run     sync.WaitGroup
+	weather atomic.Pointer[Weather]
 
 	// Seen counts frames that were subject to the weather; Lost, Doubled and
 	// Reordered those that it hit.
@@ -42,7 +45,6 @@ type Relay struct {
 // way is one direction.
 type way struct {
 	r       *Relay
-	weather Weather
 	dice    *rand.Rand
 	in, out *os.File
 
@@ -118,8 +120,9 @@ func newRelay(n *NS, w Weather) (*Relay, error) {
 		return nil, err
 	}
 	r := new(Relay)
+	r.Set(w)
 	for i := range r.ways {
-		r.ways[i] = &way{r: r, weather: w, in: cards[i], out: cards[1-i], more: make(chan struct{}, 1),
+		r.ways[i] = &way{r: r, in: cards[i], out: cards[1-i], more: make(chan struct{}, 1),
 			dice: rand.New(rand.NewPCG(w.Seed, uint64(i)))}
 	}
 	for _, x := range r.ways {
@@ -129,6 +132,10 @@ func newRelay(n *NS, w Weather) (*Relay, error) {
 	}
 	return r, nil
 }
+
+// Set changes the weather for the frames that come from now on. The dice stay
+// those of the first.
+func (r *Relay) Set(w Weather) { r.weather.Store(&w) }
 
 // close ends the relay.
 func (r *Relay) close() {
@@ -160,12 +167,12 @@ func (w *way) runRead() {
 
 // forward rolls the dice for a frame, which it borrows.
 func (w *way) forward(b []byte) {
-	if !isRoCE(b[vnetHeader:]) {
+	x := w.r.weather.Load()
+	if !isRoCE(b[vnetHeader:]) && !(x.All && isIP(b[vnetHeader:])) {
 		w.send(b)
 		return
 	}
 	w.r.Seen.Add(1)
-	x := w.weather
 	at := time.Now().Add(x.Delay)
 	if w.dice.Float64() < x.Loss {
 		w.r.Lost.Add(1)
@@ -198,6 +205,11 @@ func isRoCE(f []byte) bool {
 		return f[20] == udp && binary.BigEndian.Uint16(f[56:]) == port
 	}
 	return false
+}
+
+// isIP tells frames of IP from those of ARP and the like.
+func isIP(f []byte) bool {
+	return len(f) >= 14 && (f[12] == 8 && f[13] == 0 || f[12] == 0x86 && f[13] == 0xdd)
 }
 
 // send puts a frame on the other card. What does not fit there is lost.

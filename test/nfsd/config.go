@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
+	"github.com/rdmafs/rdmafs/transport"
 )
 
 // Squash says which users are made anonymous. It matters only where the server
@@ -63,6 +64,9 @@ type Config struct {
 	Workers int
 	// Faults, when not nil, are carried out.
 	Faults *Faults
+	// Wrap, when not nil, is given the server's handler and returns the one
+	// that transports call.
+	Wrap func(transport.Handler) transport.Handler
 }
 
 const (

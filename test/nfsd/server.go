@@ -96,7 +96,12 @@ func (s *Server) renew(anew bool) {
 }
 
 // Handler serves the calls that a transport has received.
-func (s *Server) Handler() transport.Handler { return (*handler)(s) }
+func (s *Server) Handler() transport.Handler {
+	if s.cfg.Wrap != nil {
+		return s.cfg.Wrap((*handler)(s))
+	}
+	return (*handler)(s)
+}
 
 // Crash does what the crash and restart of the host would do, as far as clients
 // can tell: unstable writes of lossy exports that were not committed are lost,

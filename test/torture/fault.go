@@ -1,0 +1,53 @@
+package torture
+
+import (
+	"slices"
+	"syscall"
+)
+
+// fault is something that happens to a mount in use.
+type fault struct {
+	// what it is, in a line.
+	what string
+	// run injects it, and heals it. When it returns, everybody must get on.
+	run func(*run) error
+	// skip is why it does not apply to a transport and kind, "" if it does.
+	skip func(transport, kind string) string
+	// errors are what callers may be told.
+	errors []syscall.Errno
+	// forgets: the server may have forgotten a call when it is sent again, and
+	// NFSv3 cannot tell.
+	forgets bool
+	// net: the network is made bad by a relay.
+	net bool
+	// proxy: records of TCP are tampered with.
+	proxy bool
+	// lossy: unstable data is lost with the server.
+	lossy bool
+	// ends: the mount does not outlive it; mayDie: the daemon need not.
+	ends, mayDie bool
+	// fork and exec are what workers do; shared: they use one file, from as many
+	// mounts.
+	fork, exec, shared bool
+	mounts             int
+	timeo              int
+}
+
+func (f *fault) allowed(c *run) []syscall.Errno {
+	all := slices.Clone(f.errors)
+	if f.forgets && c.Kind == "names" {
+		all = append(all, syscall.ENOENT, syscall.EEXIST)
+	}
+	return all
+}
+
+// faults by name.
+var faults = map[string]*fault{}
+
+// order is the names in the order of the table.
+var order []string
+
+func add(name string, f *fault) {
+	faults[name] = f
+	order = append(order, name)
+}

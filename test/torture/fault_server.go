@@ -1,0 +1,109 @@
+package torture
+
+import (
+	"fmt"
+	"syscall"
+)
+
+func init() {
+	add("server killed", &fault{what: "the server is killed and starts again after a while", forgets: true, run: func(c *run) error {
+		for range c.rounds(2) {
+			if err := c.server.down(); err != nil {
+				return err
+			}
+			c.injected++
+			c.linger()
+			if err := c.server.boot(); err != nil {
+				return err
+			}
+			if err := c.progress(3, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	add("server stopped", &fault{what: "the server is stopped for longer than timeo, and continued", run: func(c *run) error {
+		for range c.rounds(2) {
+			c.server.signal(syscall.SIGSTOP)
+			c.injected++
+			c.linger()
+			c.server.signal(syscall.SIGCONT)
+			if err := c.progress(3, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	add("unstable data lost", &fault{what: "the server is killed and starts again without what was not committed", lossy: true, forgets: true, run: func(c *run) error {
+		for range c.rounds(4) {
+			if err := c.server.down(); err != nil {
+				return err
+			}
+			c.injected++
+			if err := c.server.boot(); err != nil {
+				return err
+			}
+			if err := c.progress(1, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	add("server rebooted", &fault{what: "another boot verifier, no unstable data, no memory of calls, all connections lost", lossy: true, forgets: true, run: func(c *run) error {
+		for range c.rounds(10) {
+			if err := c.server.tell("crash"); err != nil {
+				return err
+			}
+			c.injected++
+			if err := c.progress(1, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	add("export remounted", &fault{what: "for a while every handle is stale", forgets: true,
+		errors: []syscall.Errno{syscall.ESTALE, syscall.EIO, syscall.ENOENT, syscall.EEXIST, syscall.EFAULT}, run: func(c *run) error {
+			for _, id := range []uint32{8, 7} {
+				if err := c.server.down(); err != nil {
+					return err
+				}
+				c.server.ID = id
+				if err := c.server.boot(); err != nil {
+					return err
+				}
+				c.injected++
+				if id == 8 {
+					if err := c.reported(); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}})
+}
+
+// rounds is how often to do something.
+func (c *run) rounds(n int) int {
+	if c.Long {
+		return 3 * n
+	}
+	return n
+}
+
+// reported waits until every worker was told of an error.
+func (c *run) reported() error {
+	return poll("being told of an error", func() (bool, error) {
+		for _, h := range c.hands {
+			h.mu.Lock()
+			n := len(h.errors)
+			h.mu.Unlock()
+			if n == 0 && h.alive() {
+				return false, nil
+			}
+			if n == 0 {
+				return false, fmt.Errorf("%s ended without an error: %s", h.name, h.said())
+			}
+		}
+		return true, nil
+	})
+}

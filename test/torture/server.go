@@ -1,0 +1,100 @@
+package torture
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/test/nfsd/script"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/iwarp"
+	"github.com/rdmafs/rdmafs/verbs/roce"
+)
+
+// place says what a server serves and where.
+type place struct {
+	Dir       string
+	ID        uint32
+	Lossy     bool
+	Transport string
+	Addr      string
+	Seed      uint64
+	// Proxy lets records of TCP be tampered with.
+	Proxy bool
+}
+
+const (
+	tcpPort  = 2049
+	rdmaPort = 20049
+)
+
+// RunServer is the main function of a server. It says "ready", and answers each
+// line of standard input: a command of package script, "crash", or "struck".
+func RunServer(arg string) error {
+	var p place
+	if err := json.Unmarshal([]byte(arg), &p); err != nil {
+		return err
+	}
+	syscall.Umask(0)
+	signal.Ignore(syscall.SIGPIPE)
+	sc := script.New(p.Seed)
+	s, err := nfsd.New(nfsd.Config{
+		Exports: []nfsd.Export{{Dir: p.Dir, Path: "/export", ID: p.ID, Squash: nfsd.SquashNone, Async: true, Lossy: p.Lossy}},
+		Wrap:    sc.Wrap,
+	})
+	if err != nil {
+		return err
+	}
+	at := fmt.Sprintf("%s:%d", p.Addr, tcpPort)
+	if p.Proxy {
+		inner, err := s.ListenTCP("127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		ln, err := net.Listen("tcp", at)
+		if err != nil {
+			return err
+		}
+		sc.Proxy(ln, inner.String())
+	} else if _, err := s.ListenTCP(at); err != nil {
+		return err
+	}
+	if p.Transport != "tcp" {
+		var dev verbs.Device
+		if p.Transport == "roce" {
+			dev = roce.Open(roce.Config{})
+		} else {
+			dev = iwarp.Open(iwarp.Config{})
+		}
+		if _, err := s.ListenRDMA(sc.Device(dev), fmt.Sprintf("%s:%d", p.Addr, rdmaPort), rpcrdma.ServerConfig{}); err != nil {
+			return err
+		}
+	}
+	fmt.Println("ready")
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var err error
+		switch line := strings.TrimSpace(lines.Text()); line {
+		case "crash":
+			err = s.Crash()
+		case "struck":
+			fmt.Println(sc.Struck())
+			continue
+		default:
+			err = sc.Do(line)
+		}
+		if err != nil {
+			fmt.Println("failed:", err)
+		} else {
+			fmt.Println("done")
+		}
+	}
+	return nil // its end is the process's, as with kill
+}
