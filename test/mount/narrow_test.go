@@ -12,7 +12,8 @@ import (
 )
 
 // TestNarrowPath: over RoCE from a host with jumbo frames to one without, data is
-// written and read all the same, and status says what became of the path MTU.
+// written and read all the same, and doctor and status say what became of the
+// path MTU.
 func TestNarrowPath(t *testing.T) {
 	a, b := netns.Hosts(t, 9000)
 	if err := b.Do(func() error { return netns.IP(fmt.Sprintf("link set %s mtu 1500", netns.Link)) }); err != nil {
@@ -34,7 +35,12 @@ func TestNarrowPath(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.export, "old"), data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	m := Mount(t, s.source(), Options{Words: s.words("rdma", ""), Wrapper: []string{"nsenter", "--net=" + a.Path()}})
+	wrapper := []string{"nsenter", "--net=" + a.Path()}
+	report := Doctor(t, wrapper, s.words("rdma", ""), s.source())
+	if st := FindStep(t, report, "path MTU"); !report.OK || !strings.Contains(st.Detail, "more than 1024 bytes") {
+		t.Errorf("%s: %+v", report.Verdict, st)
+	}
+	m := Mount(t, s.source(), Options{Words: s.words("rdma", ""), Wrapper: wrapper})
 	if err := os.WriteFile(filepath.Join(m.Dir, "new"), data, 0o644); err != nil {
 		t.Fatal(err)
 	}
