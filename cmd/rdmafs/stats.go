@@ -36,6 +36,7 @@ type inForce struct {
 	Device     string           `json:",omitempty"` // RDMA device
 	Keys       string           `json:",omitempty"` // what the server is given: "window" or "region"
 	RDMA       *transport.Terms `json:",omitempty"` // agreed on with the server
+	LoweredMTU int              `json:",omitempty"` // path MTU of RoCE, where the route's did not pass
 	Version    string           // of NFS
 	RSize      int
 	WSize      int
@@ -69,6 +70,7 @@ func (st *status) snapshot() report {
 			Retrans:    o.retrans,
 			Buffers:    st.s.pool.Limit(),
 			Note:       st.s.route.memory.note,
+			LoweredMTU: st.s.route.loweredMTU(st.s.addr.Addr()),
 		},
 		Calls: st.s.caller.Stats(),
 	}

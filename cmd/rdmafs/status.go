@@ -48,6 +48,9 @@ func printStatus(to io.Writer, s inForce) error {
 	if s.RDMA != nil {
 		printTerms(w, s.RDMA)
 	}
+	if s.LoweredMTU > 0 {
+		fmt.Fprintf(w, "path MTU\t%d, as larger RoCE packets are lost on the way: is the MTU the same everywhere on it?\n", s.LoweredMTU)
+	}
 	fmt.Fprintf(w, "sizes\trsize %d, wsize %d\n", s.RSize, s.WSize)
 	fmt.Fprintf(w, "waiting\t%s, timeo %gs, retrans %d\n", choose(s.Soft, "soft", "hard"), s.Timeo, s.Retrans)
 	fmt.Fprintf(w, "access\t%s\n", choose(s.ReadOnly, "read-only", "read-write"))

@@ -31,7 +31,9 @@ type serverOptions struct {
 	clockAhead int64
 	// mode of the exported directory; 0o755 when 0.
 	mode os.FileMode
-	rdma rpcrdma.ServerConfig
+	// squashRoot has the server take root for nobody.
+	squashRoot bool
+	rdma       rpcrdma.ServerConfig
 	// roce has the server speak RoCEv2 instead of iWARP.
 	roce bool
 	// host and client, if valid, are the addresses of a server that speaks
@@ -58,9 +60,13 @@ func startServer(t testing.TB, o serverOptions) *server {
 	if err := os.Chmod(s.export, o.mode); err != nil {
 		t.Fatal(err)
 	}
+	squash := nfsd.SquashNone
+	if o.squashRoot {
+		squash = nfsd.SquashRoot
+	}
 	var err error
 	s.Server, err = nfsd.New(nfsd.Config{
-		Exports: []nfsd.Export{{Dir: s.export, Squash: nfsd.SquashNone, Async: true, Lossy: o.lossy, ClockAhead: o.clockAhead}},
+		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ClockAhead: o.clockAhead}},
 		Faults:  o.faults,
 	})
 	if err != nil {
