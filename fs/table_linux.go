@@ -23,8 +23,13 @@ type MountEntry struct {
 // Mounts is the mount table, what lies on top of a directory behind what it
 // covers. To read it asks nobody: a stat of a mount point would wait for a
 // server that may be gone.
-func Mounts() (all []MountEntry, err error) {
-	f, err := os.Open("/proc/self/mountinfo")
+func Mounts() ([]MountEntry, error) { return mountTable("self") }
+
+// MountsOf is Mounts in the mount namespace of a process.
+func MountsOf(pid int) ([]MountEntry, error) { return mountTable(strconv.Itoa(pid)) }
+
+func mountTable(process string) (all []MountEntry, err error) {
+	f, err := os.Open("/proc/" + process + "/mountinfo")
 	if err != nil {
 		return nil, err
 	}

@@ -197,6 +197,13 @@ func (m *mountArgs) serve() error {
 	s, control, mounted := l.session, l.control, l.fs
 	forced := newForced(mounted.Abort)
 	defer forced.end()
+	control.sync = func(ctx context.Context) error {
+		err := s.cache.Sync(ctx)
+		if err != nil {
+			log.Printf("sync: %v", err) // who asked for it may have gone
+		}
+		return err
+	}
 	go control.runServe(newStatus(m, s), mounted.Device(), forced.start)
 	if note := s.route.memory.note; note != "" {
 		log.Printf("note: %s", note)
@@ -233,6 +240,7 @@ func (m *mountArgs) serve() error {
 	}
 	close(unmounted)
 	<-watcher
+	control.stopSyncs()
 	return end(s.close(forced.late, log.Printf), "unmounted")
 }
 
