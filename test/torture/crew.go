@@ -61,14 +61,6 @@ func (h *hand) hear(line string) {
 		var others bool
 		var path string
 		args(&n, &id, &low, &others, &path)
-		// After an exec the numbers begin anew.
-		if h.files[n] != nil {
-			k := n
-			for h.files[k] != nil {
-				k += 1 << 20
-			}
-			h.files[k], h.paths[k] = h.files[n], h.paths[n]
-		}
 		h.files[n], h.paths[n] = &file{id: id, low: low, others: others}, path
 	case evWrite:
 		var off, size int64
@@ -109,7 +101,9 @@ func (h *hand) hear(line string) {
 			to[path] = strings.Split(states, "|")
 		}
 		if h.names[n] == nil {
-			h.names[n] = &names{}
+			for top := range to {
+				h.names[n] = &names{top: top}
+			}
 		}
 		h.names[n].begin(to)
 		h.doing[n] = line
@@ -140,8 +134,8 @@ func (h *hand) done() (ops, acks int) {
 func (h *hand) verify(dir string) (lost int, all []error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for n, s := range h.names {
-		there, err := list(dir, fmt.Sprintf("d%d-%d", h.Number, n))
+	for _, s := range h.names {
+		there, err := list(dir, s.top)
 		if err != nil {
 			all = append(all, err)
 			continue

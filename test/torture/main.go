@@ -152,6 +152,12 @@ func coordinate(words []string) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if p.selftest {
+		if err := selftest(bin, p.seed); err != nil {
+			return false, err
+		}
+		return true, nil
+	}
 	if p.out == "" {
 		p.out = filepath.Join(os.TempDir(), fmt.Sprint("torture-", p.seed))
 	}
@@ -162,7 +168,7 @@ func coordinate(words []string) (ok bool, err error) {
 	fmt.Printf("torture: seed %d, %d cells, %v\n", p.seed, len(cells), p.lasting)
 	t := newTable()
 	end := time.Now().Add(p.lasting)
-	long := p.lasting >= time.Hour
+	long := p.lasting >= time.Hour && p.cells.String() == ""
 	queue := make(chan Cell)
 	var crews sync.WaitGroup
 	for range p.parallel {

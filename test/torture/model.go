@@ -173,6 +173,8 @@ func (n *name) may(state string) bool { return slices.Contains(n.states, state) 
 // names is what a worker's directory may contain.
 type names struct {
 	all map[string]*name
+	// top is how its directory's name begins.
+	top string
 	// pending are calls that began and did not end well: each is carried out as a
 	// whole or not at all.
 	pending []change

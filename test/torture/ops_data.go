@@ -32,8 +32,10 @@ type used struct {
 	size int64
 	// low and high bound what is written, in bytes.
 	low, high int64
-	buf       []byte
-	mapped    []byte
+	// whole is the size of the file if it is mapped.
+	whole  int64
+	buf    []byte
+	mapped []byte
 }
 
 func (w *worker) flags() int {
@@ -50,18 +52,20 @@ func (w *worker) flags() int {
 // error of an append, of which nobody knows where the next will go. It returns
 // false when the mount is gone.
 func (w *worker) useFile(r *rand.Rand) bool {
-	n := int(w.files.Add(1))
+	n := int(w.files.Add(1)) + w.base()
 	u := &used{worker: w, r: r, n: n, path: fmt.Sprintf("w%d-%d", w.Number, n), high: most}
-	u.model.id = uint32(w.Number)<<12 | uint32(n)
+	u.model.id = uint32(w.Number*100_003 + n)
 	if w.Kind == "mmap" {
 		u.high = 256 << 10
 	}
+	u.whole = u.high
 	if w.Shared != "" {
 		u.path = w.Shared
 		u.model.id = 1
 		part := int64(128 << 10)
 		u.low = int64(n-1+w.Number*w.Files) * part
 		u.high = u.low + part
+		u.whole = most
 	}
 	// O_DIRECT wants aligned memory.
 	buf, err := unix.Mmap(-1, 0, most, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -83,10 +87,10 @@ func (w *worker) useFile(r *rand.Rand) bool {
 		if lasting(err) {
 			return false
 		}
+		pause()
 		if w.Kind == "append" {
 			return true
 		}
-		pause()
 	}
 	return true
 }
@@ -104,12 +108,12 @@ func (u *used) open() error {
 	}
 	u.f = f
 	if u.Kind == "mmap" {
-		if err := f.Truncate(u.high); err != nil {
+		if err := f.Truncate(u.whole); err != nil {
 			err = u.failed("ftruncate", err)
 			f.Close()
 			return err
 		}
-		if u.mapped, err = unix.Mmap(int(f.Fd()), 0, int(u.high), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		if u.mapped, err = unix.Mmap(int(f.Fd()), 0, int(u.whole), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 			err = u.failed("mmap", err)
 			f.Close()
 			return err

@@ -49,7 +49,7 @@ type namer struct {
 }
 
 func (w *worker) useNames(n int, r *rand.Rand) {
-	m := &namer{worker: w, r: r, n: n, dir: fmt.Sprintf("d%d-%d", w.Number, n)}
+	m := &namer{worker: w, r: r, n: n + w.base(), dir: fmt.Sprintf("d%d-%d", w.Number, n)}
 	for !w.stop.Load() && !m.do(map[string][]string{m.dir: {"d:755"}}, "mkdir", func() error { return os.Mkdir(m.dir, 0o755) }) {
 		m.made++
 		m.dir = fmt.Sprintf("d%d-%d-%d", w.Number, n, m.made)

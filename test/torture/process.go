@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -220,22 +219,6 @@ func poll(what string, ok func() (bool, error)) error {
 			return fmt.Errorf("%s %w", what, errHangs)
 		}
 	}
-}
-
-// highWater is the most memory that a process has had, in KiB.
-func (d *daemon) highWater() int {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", d.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	kib := 0
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if n, _ := fmt.Sscanf(s.Text(), "VmHWM: %d kB", &kib); n == 1 {
-			break
-		}
-	}
-	return kib
 }
 
 // command runs a command to its end and returns what it said.

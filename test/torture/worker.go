@@ -98,6 +98,9 @@ func (w *worker) runExec(again <-chan os.Signal) {
 	w.tell(evBad, "exec:", err)
 }
 
+// base is added to the numbers of files after an exec, so that they are new.
+func (w *worker) base() int { return w.Number / 1000 * 1000 }
+
 // pause lets others go first after an error: what failed will hardly work at
 // once.
 func pause() { time.Sleep(5 * time.Millisecond) }

@@ -78,8 +78,8 @@ func (c *conn) tamper(wr []verbs.SendWR) []verbs.SendWR {
 	}
 	all := make([]verbs.SendWR, 0, len(wr)+1)
 	for _, w := range wr {
-		all = append(all, w)
 		if w.Op != verbs.OpSend && w.Op != verbs.OpSendInvalidate || len(w.Local) == 0 || w.Local[0].Len < 16 {
+			all = append(all, w)
 			continue
 		}
 		b := w.Local[0].Bytes()
@@ -92,12 +92,12 @@ func (c *conn) tamper(wr []verbs.SendWR) []verbs.SendWR {
 		if c.s.hit(func(r *rules) int { return r.foreign }) {
 			binary.BigEndian.PutUint32(b, binary.BigEndian.Uint32(b)^1<<30)
 		}
-		// The memory is reused once the signaled request has completed, so the
-		// copy must not come after it. It names no window: that of the first is
-		// invalid by now.
-		if !w.Signaled && c.s.hit(func(r *rules) int { return r.double }) {
+		// The copy goes first: the memory is reused once w has completed. A window
+		// can be invalidated only once.
+		if w.Op == verbs.OpSend && c.s.hit(func(r *rules) int { return r.double }) {
 			all = append(all, verbs.SendWR{ID: w.ID, Op: verbs.OpSend, Local: w.Local})
 		}
+		all = append(all, w)
 	}
 	return all
 }

@@ -1,0 +1,78 @@
+package torture
+
+import "syscall"
+
+func init() {
+	add("callers killed", &fault{what: "workers are killed in the middle, now and then while the server is stopped", run: func(c *run) error {
+		for range c.rounds(2) {
+			silent := c.r.IntN(2) == 0
+			if silent {
+				c.server.signal(syscall.SIGSTOP)
+				c.linger()
+			}
+			var killed []*hand
+			for _, h := range c.hands {
+				if h.alive() && (len(killed) == 0 || c.r.IntN(2) == 0) {
+					h.kill()
+					killed = append(killed, h)
+					c.injected++
+				}
+			}
+			// A process that waits for the server must end by this, too.
+			var err error
+			for _, h := range killed {
+				if err == nil {
+					err = h.await()
+				}
+			}
+			if silent {
+				c.server.signal(syscall.SIGCONT)
+			}
+			if err != nil {
+				return err
+			}
+			for range killed {
+				if _, err := c.hire(c.mounts[0]); err != nil {
+					return err
+				}
+			}
+			if err := c.progress(3, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	add("callers exec'd", &fault{what: "workers execute themselves anew in the middle", exec: true, run: func(c *run) error {
+		for range c.rounds(3) {
+			for _, h := range c.hands {
+				h.signal(syscall.SIGUSR1)
+				c.injected++
+			}
+			if err := c.progress(5, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	add("two mounts, one file", &fault{what: "two mounts, each with its own parts of one file, under locks; the server is killed", mounts: 2, shared: true, forgets: true,
+		skip: func(_, kind string) string {
+			if kind == "append" {
+				return "two clients that append to one file overwrite each other, as on any NFS client"
+			}
+			return ""
+		}, run: func(c *run) error {
+			for range c.rounds(2) {
+				if err := c.progress(10, 2); err != nil {
+					return err
+				}
+				if err := c.server.down(); err != nil {
+					return err
+				}
+				c.injected++
+				if err := c.server.boot(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+}

@@ -1,0 +1,28 @@
+package torture
+
+import "fmt"
+
+// liar is no fault of the deck: with it, a cell must find bytes lost.
+const liar = "server that lies"
+
+func init() {
+	faults[liar] = &fault{what: "COMMIT does nothing and says that it did", lossy: true, run: func(c *run) error {
+		// To the end: an honest COMMIT would make up for it.
+		c.injected++
+		return c.server.tell("lie")
+	}}
+}
+
+// selftest, of kinds whose data waits for COMMIT, sees that a server that drops what it has acknowledged is found out.
+func selftest(bin string, seed uint64) error {
+	for _, t := range transports {
+		for _, k := range []string{"buffered", "mmap", "append"} {
+			r := runOutside(Cell{Fault: liar, Transport: t, Kind: k, Seed: seed, Binary: bin})
+			if r.Lost == 0 || len(r.Failures) == 0 {
+				return fmt.Errorf("%s, seed %d: the lie was not found: %d calls tampered with, %d operations", r.Cell, seed, r.Injected, r.Ops)
+			}
+			fmt.Printf("%s: found %d bytes that a server lied about: %s\n", r.Cell, r.Lost, r.Failures[0])
+		}
+	}
+	return nil
+}
