@@ -11,15 +11,16 @@
 // fs holds on its cache.Inode; a node number is never used for two inodes in
 // the life of a mount. No file is opened of which the kernel has not learned the
 // size since it last dropped that (reopen.go). An operation is cancelled only when its process is
-// being killed or the mount is torn down, never by a mere signal; of a process
-// outside our pid namespace that cannot be seen (watch.go). No caller's credential
-// is remembered: process numbers are used again, and groups are dropped.
+// being killed or the mount is torn down, never by a mere signal, unless which
+// it is cannot be seen (watch.go). No caller's credential is remembered: process
+// numbers are used again, and groups are dropped. No failed lookup unmounts what is
+// mounted below (beneath.go).
 //
 // Goroutines: go-fuse starts one for each request and ends them before Wait
 // returns; runWatch looks after the requests that really wait, and lives from
 // Mount until the mount's context ends; Wait joins it.
 //
-// Locks: nodes.mu, handles.mu, reopens.mu and watch.mu guard their tables, are leaves, and
-// are held across no call. Kernel.mu is held, shared, while the kernel is
+// Locks: nodes.mu, handles.mu, reopens.mu, beneath.mu and watch.mu guard their tables, are leaves,
+// and are held across no call to cache. Kernel.mu is held, shared, while the kernel is
 // notified; only Wait takes it alone.
 package fs

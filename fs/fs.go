@@ -46,6 +46,7 @@ type FS struct {
 	dirs   handles[*cache.Dir]
 	creds  creds
 	again  reopens
+	mounts beneath
 	watch  watch
 	kernel *Kernel
 	server *fuse.Server
@@ -105,7 +106,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		words = append(words, "default_permissions")
 	}
 	directMount(opts, words)
-	f.watch.start(ctx, beingKilled)
+	f.watch.start(ctx, judge)
 	f.server, err = fuse.NewServer(f, dir, opts)
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
 		helperMount(opts, words)
@@ -139,6 +140,7 @@ func (f *FS) Wait() {
 	f.kernel.attach(nil)
 	f.abort()
 	f.watch.joined.Wait()
+	f.mounts.close()
 }
 
 // Device is the mount's number in the mount table; empty if that did not show
