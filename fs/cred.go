@@ -3,6 +3,7 @@ package fs
 import (
 	"bytes"
 	"errors"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -43,7 +44,7 @@ func (c *creds) of(h *fuse.InHeader) nfsclient.Cred {
 	var p procStatus
 	if err := p.read(h.Pid); err != nil {
 		c.once(&c.hidden, "supplementary groups of process %d (user %d) cannot be read, so that access that only they give is refused: %v "+
-			"(is /proc mounted, for this pid namespace, and without hidepid=?)", h.Pid, h.Uid, err)
+			"(/proc must be mounted for this pid namespace and without hidepid=)", h.Pid, h.Uid, err)
 		return cr
 	}
 	defer p.free()
@@ -74,9 +75,32 @@ var statusBuffers = sync.Pool{New: func() any { b := make([]byte, 4096); return 
 // maxStatus is more than the 65536 groups of NGROUPS_MAX need.
 const maxStatus = 1 << 20
 
+// errOtherProc: what /proc shows under a number is somebody else.
+var errOtherProc = errors.New("/proc is that of another pid namespace")
+
+// ownProc tells whether /proc has processes under the numbers that FUSE gives
+// them, those of the pid namespace that this process is in.
+var ownProc = sync.OnceValue(func() bool {
+	var p procStatus
+	if p.open("/proc/self/status") != nil {
+		return false
+	}
+	defer p.free()
+	// One number for each namespace from that of /proc down to ours.
+	all := numbers(p.field("NSpid:"))
+	return len(all) <= 1 && slices.Equal(numbers(p.field("Pid:")), []uint32{uint32(os.Getpid())})
+})
+
 // read takes the state of a thread just now. free must follow if it succeeds.
 func (p *procStatus) read(tid uint32) error {
-	fd, err := unix.Open("/proc/"+strconv.FormatUint(uint64(tid), 10)+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if !ownProc() {
+		return errOtherProc
+	}
+	return p.open("/proc/" + strconv.FormatUint(uint64(tid), 10) + "/status")
+}
+
+func (p *procStatus) open(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}

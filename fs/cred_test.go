@@ -38,19 +38,55 @@ func needRoot(t testing.TB) {
 	}
 }
 
+// inPIDNamespace runs the test that calls it once more, in pid and mount
+// namespaces of its own. It is true there.
+func inPIDNamespace(t *testing.T) bool {
+	t.Helper()
+	needRoot(t)
+	const inside = "RDMAFS_TEST_PID_NAMESPACE"
+	if os.Getenv(inside) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	return false
+}
+
+// TestOtherProc: where /proc is that of another pid namespace, nobody is given
+// the groups of the one who has his number there.
+func TestOtherProc(t *testing.T) {
+	if !inPIDNamespace(t) {
+		return
+	}
+	said := 0
+	c := creds{logf: func(string, ...any) { said++ }}
+	cmd, caller := sleeper(t, 4711)
+	defer end(cmd)
+	if _, err := os.Stat("/proc/1/status"); err != nil {
+		t.Fatal(err) // somebody has our number there
+	}
+	for _, h := range []*fuse.InHeader{caller, {Caller: fuse.Caller{Pid: uint32(os.Getpid())}}} {
+		if got := c.of(h).GIDs; got != nil {
+			t.Errorf("groups %v", got)
+		}
+		if v := judge(h.Pid); v != unseen {
+			t.Errorf("verdict %d about a process that cannot be seen", v)
+		}
+	}
+	if said != 1 {
+		t.Errorf("said it %d times", said)
+	}
+}
+
 // TestRecycledPID: a new process with the number of one that has ended is not
 // taken for it. It runs in a pid namespace of its own, where nobody else takes
 // numbers and the next one can be chosen.
 func TestRecycledPID(t *testing.T) {
-	needRoot(t)
-	const inside = "RDMAFS_TEST_PID_NAMESPACE"
-	if os.Getenv(inside) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestRecycledPID$", "-test.v")
-		cmd.Env = append(os.Environ(), inside+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
+	if !inPIDNamespace(t) {
 		return
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {

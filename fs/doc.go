@@ -14,17 +14,18 @@
 // the life of a mount. No file is opened of which the kernel has not learned the
 // size since it last dropped that (reopen.go). A name that the kernel holds is
 // made to be looked up again, never dropped: it may be somebody's working
-// directory, or a mount point. An operation is cancelled only when its process is
-// being killed or the mount is torn down, never by a mere signal; of a process
-// outside our pid namespace that cannot be seen (watch.go). No caller's credential
-// is remembered: process numbers are used again, and groups are dropped.
+// directory, or a mount point. No failed lookup unmounts what is mounted below
+// (beneath.go). An operation is cancelled only when its process is being killed or
+// the mount is torn down, never by a mere signal, unless which it is cannot be seen
+// (watch.go). No caller's credential is remembered: process numbers are used
+// again, and groups are dropped.
 //
 // Goroutines: go-fuse starts one for each request and ends them before Wait
 // returns; runWatch looks after the requests that really wait, and lives from
 // Mount until the mount's context ends; Wait joins it.
 //
-// Locks: nodes.mu, handles.mu, reopens.mu and watch.mu guard their tables, are leaves, and
-// are held across no call. Kernel.mu is held, shared, while the kernel is
+// Locks: nodes.mu, handles.mu, reopens.mu, beneath.mu and watch.mu guard their tables, are leaves,
+// and are held across no call to cache. Kernel.mu is held, shared, while the kernel is
 // notified; only Wait takes it alone, and then closes the descriptor that
 // notifications are written to.
 package fs

@@ -45,6 +45,7 @@ type FS struct {
 	dirs   handles[*cache.Dir]
 	creds  creds
 	again  reopens
+	mounts beneath
 	watch  watch
 	kernel *Kernel
 	server *fuse.Server
@@ -146,7 +147,7 @@ func newFS(c *cache.Cache, k *Kernel, cfg Config) (f *FS, stop func()) {
 		kernel:        k,
 	}
 	f.ctx, f.abort = context.WithCancel(context.Background())
-	f.watch.start(f.ctx, beingKilled)
+	f.watch.start(f.ctx, judge)
 	return f, func() {
 		f.abort()
 		f.watch.joined.Wait()
@@ -161,6 +162,7 @@ func (f *FS) Wait() {
 	f.device.Close()
 	f.abort()
 	f.watch.joined.Wait()
+	f.mounts.close()
 }
 
 // Device is the mount's number in the mount table; empty if that did not show

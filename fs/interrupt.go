@@ -40,6 +40,7 @@ type opContext struct {
 	// interrupted: cancel is closed. Whether that was a kill is looked at when
 	// look has come.
 	interrupted bool
+	blind       bool // that could not be seen, and look is the end
 	look        time.Time
 }
 
@@ -122,22 +123,20 @@ func (c *opContext) finish(err error) {
 	c.runAfter()
 }
 
-// beingKilled tells whether SIGKILL is pending for a thread. The kernel makes
-// every fatal signal a SIGKILL pending for each thread of the process. Of a
-// thread outside our pid namespace nothing can be seen: whoever asks about it has
-// waited for unseenGrace.
-func beingKilled(pid uint32) bool {
+// judge looks whether SIGKILL is pending for a thread. The kernel makes every
+// fatal signal a SIGKILL pending for each thread of the process.
+func judge(tid uint32) verdict {
 	const bit = 1 << (syscall.SIGKILL - 1)
 	var p procStatus
-	if pid == 0 || p.read(pid) != nil {
-		return true // or gone
+	if tid == 0 || p.read(tid) != nil {
+		return unseen
 	}
 	defer p.free()
 	for _, field := range []string{"SigPnd:", "ShdPnd:"} {
 		mask, err := strconv.ParseUint(string(p.field(field)), 16, 64)
 		if err == nil && mask&bit != 0 {
-			return true
+			return dying
 		}
 	}
-	return false
+	return goesOn
 }

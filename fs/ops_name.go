@@ -27,7 +27,7 @@ func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *
 		}
 	}
 	if err != nil {
-		return errno(err)
+		return f.mounts.spare(f.number, name, errno(err))
 	}
 	f.setEntry(ctx, e, out)
 	return fuse.OK

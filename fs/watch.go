@@ -10,7 +10,7 @@ import (
 // and wake one for each request costs more than the rest of what fs does for
 // it. So that a kill is noticed a little later.
 type watch struct {
-	killed func(pid uint32) bool
+	judge  func(tid uint32) verdict
 	joined sync.WaitGroup
 	wake   chan struct{} // holds a token when active was set
 
@@ -20,6 +20,15 @@ type watch struct {
 	err    error // the mount was torn down
 }
 
+// verdict is what can be said of a thread that was interrupted.
+type verdict uint8
+
+const (
+	goesOn verdict = iota
+	dying
+	unseen // it is outside our pid namespace, or not shown to us
+)
+
 const (
 	// watchTick is how often the requests that wait are looked at.
 	watchTick = 50 * time.Millisecond
@@ -28,8 +37,7 @@ const (
 	// interrupt a request and no second one for a later, fatal signal.
 	killPoll = time.Second
 	// unseenGrace is how long a request goes on after an interrupt whose reason
-	// cannot be seen, as its process is outside our pid namespace. It then fails
-	// with EINTR, lest a killed process wait for a dead server for ever; but any
+	// cannot be seen. It then fails with EINTR, lest a killed process wait for a dead server for ever; but any
 	// other signal has that effect too, down to those by which a Go program
 	// preempts itself, so that a server that answers at all must not be given up.
 	unseenGrace = 5 * time.Second
@@ -37,8 +45,8 @@ const (
 
 // start starts the watch. It ends with ctx, and every request's context with
 // it.
-func (w *watch) start(ctx context.Context, killed func(pid uint32) bool) {
-	w.killed = killed
+func (w *watch) start(ctx context.Context, judge func(tid uint32) verdict) {
+	w.judge = judge
 	w.wake = make(chan struct{}, 1)
 	w.joined.Go(func() { w.runWatch(ctx) })
 }
@@ -92,15 +100,19 @@ func (w *watch) runWatch(ctx context.Context) {
 	}
 }
 
-// poll cancels the requests whose process is being killed, and tells whether
-// any are left to be watched.
+// poll cancels the requests whose process is being killed, or may be for all
+// that can be seen, and tells whether any are left to be watched.
 func (w *watch) poll(now time.Time) bool {
 	for _, c := range w.due(now) {
-		if !w.killed(c.pid) {
-			continue
-		}
+		v := w.judge(c.pid)
 		w.mu.Lock()
-		if !c.ended && c.err == nil {
+		switch {
+		case c.ended || c.err != nil:
+		case v == goesOn:
+			c.blind = false
+		case v == unseen && !c.blind:
+			c.blind, c.look = true, now.Add(unseenGrace)
+		default:
 			w.remove(c)
 			c.finish(context.Canceled)
 		}
@@ -121,9 +133,6 @@ func (w *watch) due(now time.Time) (due []*opContext) {
 			select {
 			case <-c.cancel:
 				c.interrupted, c.look = true, now
-				if c.pid == 0 {
-					c.look = now.Add(unseenGrace)
-				}
 			default:
 			}
 		}

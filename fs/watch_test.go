@@ -24,8 +24,8 @@ func isClosed(c <-chan struct{}) bool {
 // killed, which is looked at once and then every killPoll.
 func TestInterrupt(t *testing.T) {
 	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
-	killed, looks := map[uint32]bool{}, 0
-	f.watch.killed = func(pid uint32) bool { looks++; return killed[pid] }
+	killed, looks := map[uint32]verdict{}, 0
+	f.watch.judge = func(pid uint32) verdict { looks++; return killed[pid] }
 	interrupt := make(chan struct{})
 	one := f.begin(interrupt, &fuse.InHeader{Caller: fuse.Caller{Pid: 1}})
 	other := f.begin(make(chan struct{}), &fuse.InHeader{Caller: fuse.Caller{Pid: 2}})
@@ -34,7 +34,7 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal("a request begins with an error, or with two channels")
 	}
 	other.Done()
-	killed[2] = true // but not interrupted
+	killed[2] = dying // but not interrupted
 
 	now := time.Unix(1, 0)
 	if !f.watch.poll(now) || looks != 0 {
@@ -42,7 +42,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	close(interrupt)
 	f.watch.poll(now)
-	killed[1] = true
+	killed[1] = dying
 	f.watch.poll(now.Add(killPoll - 1))
 	if looks != 1 || isClosed(one.Done()) || one.Err() != nil {
 		t.Fatalf("%d looks; error %v", looks, one.Err())
@@ -64,12 +64,12 @@ func TestInterrupt(t *testing.T) {
 // TestInterruptMany ends requests out of order.
 func TestInterruptMany(t *testing.T) {
 	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
-	f.watch.killed = func(pid uint32) bool { return true }
+	f.watch.judge = func(uint32) verdict { return dying }
 	var ops []*opContext
 	var interrupts []chan struct{}
 	for range 5 {
 		c := make(chan struct{})
-		o := f.begin(c, &fuse.InHeader{Caller: fuse.Caller{Pid: 1}})
+		o := f.begin(c, &fuse.InHeader{})
 		o.Done()
 		ops, interrupts = append(ops, o), append(interrupts, c)
 	}
@@ -96,7 +96,7 @@ func TestInterruptMany(t *testing.T) {
 func TestTeardown(t *testing.T) {
 	ctx, abort := context.WithCancel(context.Background())
 	f := &FS{cache: new(cache.Cache), ctx: ctx}
-	f.watch.start(ctx, func(uint32) bool { return false })
+	f.watch.start(ctx, func(uint32) verdict { return goesOn })
 	before := f.begin(nil, &fuse.InHeader{})
 	done := before.Done()
 	abort()
@@ -117,10 +117,10 @@ func TestTeardown(t *testing.T) {
 func TestRunWatch(t *testing.T) {
 	ctx, abort := context.WithCancel(context.Background())
 	f := &FS{cache: new(cache.Cache), ctx: ctx}
-	f.watch.start(ctx, func(uint32) bool { return true })
+	f.watch.start(ctx, func(uint32) verdict { return dying })
 	for range 2 {
 		interrupt := make(chan struct{})
-		c := f.begin(interrupt, &fuse.InHeader{Caller: fuse.Caller{Pid: 1}})
+		c := f.begin(interrupt, &fuse.InHeader{})
 		done := c.Done()
 		close(interrupt)
 		<-done
@@ -133,9 +133,9 @@ func TestRunWatch(t *testing.T) {
 // TestAfterFunc: package context needs no goroutine to wait for a request.
 func TestAfterFunc(t *testing.T) {
 	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
-	f.watch.killed = func(pid uint32) bool { return true }
+	f.watch.judge = func(uint32) verdict { return dying }
 	interrupt := make(chan struct{})
-	c := f.begin(interrupt, &fuse.InHeader{Caller: fuse.Caller{Pid: 1}})
+	c := f.begin(interrupt, &fuse.InHeader{})
 	ran := make(chan string, 2)
 	stop := context.AfterFunc(c, func() { ran <- "stopped" })
 	context.AfterFunc(c, func() { ran <- "kept" })
@@ -164,7 +164,7 @@ func TestAfterFunc(t *testing.T) {
 // cannot be seen. Its request goes on for unseenGrace, and then ends.
 func TestInterruptUnseen(t *testing.T) {
 	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
-	f.watch.killed = beingKilled
+	f.watch.judge = judge
 	interrupt := make(chan struct{})
 	c := f.begin(interrupt, &fuse.InHeader{})
 	other := f.begin(make(chan struct{}), &fuse.InHeader{})

@@ -42,6 +42,7 @@ func TestParseOptions(t *testing.T) {
 		{[]string{"acregmin=0,noac,ro,allow_other"}, func(o *options) {
 			o.acRegMin, o.noAC, o.readOnly, o.allowOther = 0, true, true, true
 		}},
+		{[]string{"allow_other,default_permissions"}, func(o *options) { o.allowOther, o.defaultPermissions = true, true }},
 		{[]string{"_netdev,noauto,x-systemd.automount,x-foo=bar,comment=a b,nofail,defaults"}, func(*options) {}},
 		{[]string{"sec=sys,mountproto=tcp,mountvers=3,lookupcache=all,cto,fg,intr,nointr,nolock,local_lock=all"}, func(*options) {}},
 		{[]string{"nosuid,nodev,noexec"}, func(o *options) { o.fuse = []string{"nosuid", "nodev", "noexec"} }},

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/fs"
 )
 
 // sharedMount is a mount that root makes for everybody. It skips the test where
@@ -174,6 +176,31 @@ func TestWalkAsksNobody(t *testing.T) {
 	walk(50)
 	if n := m.Stats(t).Calls - before; n != 0 {
 		t.Errorf("%d calls for 200 walks of known paths", n)
+	}
+}
+
+// TestRefusalKeepsMounts: a user who is refused on his way does not thereby
+// unmount what others have mounted further down.
+func TestRefusalKeepsMounts(t *testing.T) {
+	s := startServer(t, serverOptions{mode: 0o1777})
+	m := sharedMount(t, s, "tcp", "allow_other")
+	point := filepath.Join(m.Dir, "vault", "sub", "point")
+	makeDir(t, filepath.Join(m.Dir, "vault"), 0o700)
+	makeDir(t, point, 0o755)
+	for range 3 {
+		run(t, nil, "mount", "-t", "tmpfs", "tmpfs", point)
+		for _, way := range []string{"vault/sub", "vault/sub/point", "vault/file", "vault/none"} {
+			if asNobody("ls", filepath.Join(m.Dir, way)).Run() == nil {
+				t.Errorf("an ordinary user sees %s", way)
+			}
+		}
+		if _, mounted, err := fs.FindMount(point); !mounted || err != nil {
+			t.Fatalf("a user who was refused has unmounted what was below (%v)", err)
+		}
+		run(t, nil, "umount", point)
+		if reads(t, filepath.Join(point, "file")) {
+			t.Error("an ordinary user walks through a 0700 directory")
+		}
 	}
 }
 
