@@ -67,6 +67,7 @@ const (
 type held struct {
 	net.Conn
 	lines *bufio.Reader
+	at    address
 }
 
 // hold has the daemon of a mount point hold a connection: see control. A daemon
@@ -82,7 +83,7 @@ func holdAt(at []address, request string) (*held, error) {
 		if err != nil {
 			continue
 		}
-		w := &held{conn, bufio.NewReader(io.LimitReader(conn, maxAnswer))}
+		w := &held{conn, bufio.NewReader(io.LimitReader(conn, maxAnswer)), a}
 		line, err := w.lines.ReadString('\n')
 		if err == nil && line == waiting+"\n" {
 			return w, conn.SetDeadline(time.Time{})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -65,20 +66,28 @@ func mountOf(device string, table []fs.MountEntry) (dir string, found bool) {
 	return "", false
 }
 
-// alive tells whether the kernel still has the file system with a device
-// number: it may be held by what cannot be seen from here.
-func alive(device string) bool {
-	_, err := os.Lstat("/sys/class/bdi/" + device)
-	return err == nil
+// bdis has an entry, by device number, for each file system that the kernel
+// has, be it mounted anywhere or just in use.
+const bdis = "/sys/class/bdi"
+
+// mayLive tells whether the kernel has the file system with a device number, or
+// whether that cannot be found out here.
+func mayLive(device string) bool {
+	_, err := os.Lstat(bdis)
+	if err == nil {
+		_, err = os.Lstat(filepath.Join(bdis, device))
+		return err == nil
+	}
+	return true
 }
 
 // awaitWritten returns when everything written is safe and, unless others hold
 // the file system, which was mounted at dir, when its daemon has ended.
 func awaitWritten(dir, device string, daemon *held) error {
-	if _, held := holderOf(device); !held && !alive(device) {
+	if !mayLive(device) {
 		return awaitEnd(dir, daemon)
 	}
-	switch wrong, err := syncDevice(dir, device); {
+	switch wrong, err := syncAt([]address{daemon.at}, device); {
 	case errors.Is(err, errNoDaemon), errors.Is(err, errEnded):
 		return awaitEnd(dir, daemon) // it has ended meanwhile, or ends
 	case err != nil:
@@ -92,16 +101,18 @@ func awaitWritten(dir, device string, daemon *held) error {
 			dir, why, pid)
 		return nil
 	}
-	if h, held := holderOf(device); held {
+	if h, found := holderOf(device); found {
 		return note(h.String())
 	}
-	if alive(device) {
-		// Perhaps just for as long as the kernel takes to clean up.
-		_ = daemon.SetReadDeadline(time.Now().Add(patience))
-	}
+	// Perhaps the kernel just takes a moment to clean up.
+	_ = daemon.SetReadDeadline(time.Now().Add(patience))
 	err := awaitEnd(dir, daemon)
-	if hung := new(stuckError); errors.As(err, &hung) && alive(device) {
+	if hung := new(stuckError); !errors.As(err, &hung) {
+		return err
+	}
+	if mayLive(device) {
 		return note("the kernel still has the file system for somebody (another mount namespace, an open file of one)")
 	}
-	return err
+	_ = daemon.SetReadDeadline(time.Time{})
+	return awaitEnd(dir, daemon)
 }

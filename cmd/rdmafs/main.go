@@ -14,9 +14,10 @@ import (
 
 // Exit codes of mount(8).
 const (
-	exitUsage  = 1
-	exitSystem = 2
-	exitFail   = 32
+	exitUsage       = 1
+	exitSystem      = 2
+	exitInterrupted = 8
+	exitFail        = 32
 )
 
 // exitError is an error with the exit code it deserves.

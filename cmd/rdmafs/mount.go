@@ -44,7 +44,7 @@ background and logs to syslog. Exit codes are those of mount(8).
 				return err
 			}
 			m.foreground, m.debug = foreground, debug
-			if foreground || readyFile() != nil {
+			if foreground || isDaemon() {
 				return m.serve()
 			}
 			return daemonize()
@@ -84,7 +84,7 @@ func (m *mountArgs) mountPoint(dir string) (string, error) {
 		return "", withCode(exitUsage, fmt.Errorf("%s: %w", m.src.text, err))
 	}
 	var at seen
-	if readyFile() != nil {
+	if isDaemon() {
 		at.walk(abs, func() {})
 	} else {
 		at, err = look(abs, false)
@@ -161,6 +161,11 @@ func (m *mountArgs) begin(ctx context.Context, logf func(string, ...any)) (*live
 		s.close(ctx, logf)
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		control.finish(nil)
+		s.close(ctx, logf)
+		return nil, err
+	}
 	var mounted *fs.FS
 	words, err := capturingStderr(func() (err error) {
 		mounted, err = fs.Mount(s.cache, kernel, m.dir, fs.Config{
@@ -190,6 +195,19 @@ func (m *mountArgs) serve() error {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	tellReady := func() error { return nil }
+	if isDaemon() {
+		// Who would read what is written to standard error may go before us.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+		var giveUp context.CancelFunc
+		ctx, giveUp = context.WithCancel(ctx)
+		defer giveUp()
+		p := newParent(parentConn(), giveUp)
+		tellReady = func() error {
+			cutOff()
+			return p.tell()
+		}
+	}
 	l, err := m.begin(ctx, log.Printf)
 	if err != nil {
 		return fail(err)
@@ -209,8 +227,14 @@ func (m *mountArgs) serve() error {
 		log.Printf("note: %s", note)
 		tellParent(fmt.Sprintf("note: %s: %s", m.src.text, note))
 	}
-	tellReady()
-	log.Printf("mounted %s (%s, %s)", m.src.text, s.how, s.client.Info().Version)
+	if err := tellReady(); err != nil {
+		log.Printf("whoever asked for the mount has gone before it was usable: %v", err)
+		if dir, err := mounted.Place(); err == nil {
+			_ = detach(dir, true) // busy with whoever came across it
+		}
+	} else {
+		log.Printf("mounted %s (%s, %s)", m.src.text, s.how, s.client.Info().Version)
+	}
 
 	end := func(err error, well string) error {
 		if err != nil {

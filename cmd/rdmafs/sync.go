@@ -43,7 +43,7 @@ func syncMount(dir string) error {
 	if !ok {
 		return fmt.Errorf("%s: nothing is mounted there", dir)
 	}
-	wrong, err := syncDevice(dir, m.Device)
+	wrong, err := syncAt(addressesOf(dir), m.Device)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w%s", dir, err, remains(dir, err))
@@ -57,11 +57,10 @@ func syncMount(dir string) error {
 // or told those who waited for it what could not be written.
 var errEnded = errors.New("the mount has ended meanwhile")
 
-// syncDevice has the daemon of the mount with a device number, which is or was
-// at dir, sync, and returns what it says went wrong. It waits for the server
-// as long as the daemon does.
-func syncDevice(dir, device string) (wrong string, err error) {
-	daemon, err := hold(dir, "sync "+device)
+// syncAt has the daemon of the mount with a device number sync, and returns what
+// it says went wrong. It waits for the server as long as the daemon does.
+func syncAt(at []address, device string) (wrong string, err error) {
+	daemon, err := holdAt(at, "sync "+device)
 	if err != nil {
 		return "", err
 	}

@@ -59,12 +59,19 @@ func daemon(t *testing.T, m *Mounted) (pid int, exited func()) {
 	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil || report.PID == 0 {
 		t.Fatalf("stats: %v in %q", err, r.Stdout)
 	}
-	fd, err := unix.PidfdOpen(report.PID, 0)
+	return report.PID, awaitEnd(t, report.PID)
+}
+
+// awaitEnd is a function that waits for the end of a process, which is there
+// now.
+func awaitEnd(t *testing.T, pid int) (ended func()) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(fd) })
-	return report.PID, func() {
+	return func() {
 		t.Helper()
 		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		for {

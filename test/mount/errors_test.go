@@ -11,8 +11,9 @@ import (
 
 // Exit codes of mount(8).
 const (
-	usage = 1
-	fail  = 32
+	usage       = 1
+	interrupted = 8
+	fail        = 32
 )
 
 // TestMountErrors: each way to fail is one line that says what and why, with the

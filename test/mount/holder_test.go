@@ -19,9 +19,9 @@ func TestUmountHeldElsewhere(t *testing.T) {
 		t.Skip("needs root: it makes a mount namespace")
 	}
 	for _, who := range []struct {
-		name    string
-		wrapper []string
-	}{{"root", nil}, {"user", nobody}} {
+		name            string
+		wrapper, umount []string
+	}{{"root", nil, nil}, {"user", nobody, nobody}, {"root for user", nobody, nil}} {
 		t.Run(who.name, func(t *testing.T) {
 			s := startServer(t, serverOptions{mode: 0o1777})
 			m := Mount(t, s.source(), Options{Words: s.words("rdma", ""), Wrapper: who.wrapper, Dir: userDir(t)})
@@ -35,7 +35,7 @@ func TestUmountHeldElsewhere(t *testing.T) {
 			words := startTalk(t, other)
 			words.await("there")
 			run(t, who.wrapper, "sh", "-c", `echo before >"$0/f"`, m.Dir)
-			r := Command(t, who.wrapper, "umount", m.Dir)
+			r := Command(t, who.umount, "umount", m.Dir)
 			for _, want := range []string{m.Dir, "unmounted", "process " + strconv.Itoa(other.Process.Pid) + " (sh)"} {
 				if r.Code != 0 || !strings.Contains(r.Stderr, want) {
 					t.Errorf("exit code %d, said %q, want %q", r.Code, r.Stderr, want)

@@ -54,6 +54,10 @@ func startTalk(t *testing.T, cmd *exec.Cmd) *talk {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		input.Close()
+		_ = cmd.Process.Kill() // if the test has not waited for its end
+	})
 	return &talk{t, cmd, input, bufio.NewReader(output)}
 }
 
