@@ -18,8 +18,9 @@
 // being killed or the mount is torn down, never by a mere signal.
 //
 // Goroutines: go-fuse starts one for each request and ends them before Wait
-// returns; runWatch looks after the requests that really wait, and lives from
-// Mount until the mount's context ends; Wait joins it.
+// returns; runWatch looks after the requests that really wait, runPrune keeps
+// what the kernel knows within a bound. Both live from Mount until the mount's
+// context ends; Wait joins them.
 //
 // Locks: nodes.mu, handles.mu, reopens.mu and watch.mu guard their tables, are leaves, and
 // are held across no call. Kernel.mu is held, shared, while the kernel is
