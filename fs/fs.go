@@ -156,8 +156,8 @@ func (f *FS) Wait() {
 	f.kernel.attach(nil)
 	f.device.Close()
 	f.abort()
-	f.watch.joined.Wait()
 	f.pruner.Wait()
+	f.watch.joined.Wait()
 }
 
 // Device is the mount's number in the mount table; empty if that did not show
