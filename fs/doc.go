@@ -21,8 +21,9 @@
 // again, and groups are dropped.
 //
 // Goroutines: go-fuse starts one for each request and ends them before Wait
-// returns; runWatch looks after the requests that really wait, and lives from
-// Mount until the mount's context ends; Wait joins it.
+// returns; runWatch looks after the requests that really wait, runPrune keeps
+// what the kernel knows within a bound. Both live from Mount until the mount's
+// context ends; Wait joins them.
 //
 // Locks: nodes.mu, handles.mu, reopens.mu, beneath.mu and watch.mu guard their tables, are leaves,
 // and are held across no call to cache. Kernel.mu is held, shared, while the kernel is

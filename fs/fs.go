@@ -1,11 +1,13 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -23,6 +25,9 @@ type Config struct {
 	DefaultPermissions bool
 	// Options are further ones for fusermount3 or mount(2): "nosuid", …
 	Options []string
+	// MaxNodes bounds the inodes that the kernel knows but nobody uses, where the
+	// kernel can be asked to forget some (Linux 6.18); 0 means 500,000.
+	MaxNodes int
 	// MaxIO bounds one FUSE read or write in bytes; 0 means 1 MiB.
 	MaxIO int
 	// ReadAheadKiB, when positive, is what the kernel's own read-ahead is
@@ -47,6 +52,7 @@ type FS struct {
 	again  reopens
 	mounts beneath
 	watch  watch
+	pruner sync.WaitGroup
 	kernel *Kernel
 	server *fuse.Server
 
@@ -88,6 +94,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
+	f.pruner.Go(func() { f.runPrune(ctx) })
 	k.attach(f)
 	if m, ok, err := FindMount(dir); ok && err == nil {
 		f.number = m.Device
@@ -132,6 +139,9 @@ func (f *FS) mount() error {
 		return err
 	}
 	f.device = device
+	if f.server.KernelSettings().SupportsNotify(fuse.NOTIFY_PRUNE) {
+		f.nodes.bound(cmp.Or(f.cfg.MaxNodes, defaultMaxNodes))
+	}
 	f.expires = f.server.KernelSettings().Flags64()&fuse.CAP_HAS_EXPIRE_ONLY != 0
 	return nil
 }
@@ -161,6 +171,7 @@ func (f *FS) Wait() {
 	f.kernel.attach(nil)
 	f.device.Close()
 	f.abort()
+	f.pruner.Wait()
 	f.watch.joined.Wait()
 	f.mounts.close()
 }

@@ -21,6 +21,12 @@ type nodes struct {
 	chunks []*[chunkSlots]slot
 	used   int      // slots used at least once
 	free   []uint32 // of those, the ones that stand for no inode
+
+	// How many the kernel is let know, see bound; limit 0: any number.
+	limit int
+	mark  int           // beyond it the kernel is asked to forget some
+	hand  int           // the slot looked at last
+	over  chan struct{} // capacity 1: the count has passed mark
 }
 
 // chunkSlots is how many slots are allocated at once.
@@ -31,11 +37,14 @@ type slot struct {
 	// lookups is the kernel's count, and the references we hold.
 	lookups atomic.Int64
 	turn    uint32 // how often the slot was used before
+	// recent: a request has named it since victims came by.
+	recent atomic.Bool
 }
 
 func newNodes(c *cache.Cache) *nodes {
 	t := &nodes{cache: c, chunks: []*[chunkSlots]slot{new([chunkSlots]slot)}}
 	t.used = fuse.FUSE_ROOT_ID + 1 // the slot below stays empty
+	t.hand = fuse.FUSE_ROOT_ID
 	root := t.at(fuse.FUSE_ROOT_ID)
 	root.inode = c.Root()
 	root.inode.Tag = fuse.FUSE_ROOT_ID
@@ -65,6 +74,9 @@ func (t *nodes) get(id uint64) (*cache.Inode, fuse.Status) {
 	s := t.find(id)
 	if s == nil {
 		return nil, fuse.Status(syscall.ESTALE)
+	}
+	if !s.recent.Load() {
+		s.recent.Store(true)
 	}
 	return s.inode, fuse.OK
 }
@@ -102,6 +114,8 @@ func (t *nodes) add(i *cache.Inode) uint64 {
 	}
 	s := t.at(place)
 	s.inode = i
+	s.recent.Store(true)
+	t.added()
 	return uint64(s.turn)<<32 | uint64(place)
 }
 
@@ -119,6 +133,7 @@ func (t *nodes) forget(id, k uint64) {
 		s.lookups.Store(0)
 		s.turn++
 		t.free = append(t.free, uint32(id))
+		t.removed()
 	}
 	t.mu.Unlock()
 	t.cache.Forget(i, k)
@@ -135,8 +150,10 @@ func (t *nodes) number(i *cache.Inode) (uint64, bool) {
 func (t *nodes) count() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.used - fuse.FUSE_ROOT_ID - len(t.free)
+	return t.held()
 }
+
+func (t *nodes) held() int { return t.used - fuse.FUSE_ROOT_ID - len(t.free) }
 
 // handles maps the numbers of open files and directories.
 type handles[T any] struct {
