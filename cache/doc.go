@@ -42,8 +42,10 @@
 // the maximum; a change of mode, owner or, from elsewhere, ctime takes them back,
 // and with them the answers that are still under way. A name is served from memory
 // only to a user whose LOOKUP right is known; users are told apart by uid, gid and
-// all groups. With NoAC nothing is believed and writes go
-// through.
+// all groups. With NoAC nothing is believed and writes go through. When a handle is
+// found stale, the name of each directory is asked for once more before it is
+// believed, so that the kernel's second walk along a path that was replaced finds
+// the new one.
 //
 // # Whose change was it
 //
@@ -92,7 +94,8 @@
 // at most half the pool; read-ahead never waits for a buffer and leaves a
 // quarter of the pool alone. When someone waits for memory, what was read
 // ahead is dropped and everything is sent and committed; neither needs a
-// buffer, so there is always an end to the wait.
+// buffer, so there is always an end to the wait. An open directory keeps the parts
+// that it has read, 16,384 entries and the part in use.
 //
 // # Goroutines and locks
 //
