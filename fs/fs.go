@@ -73,6 +73,11 @@ type FS struct {
 // way. Its default, 12, starves read-ahead over a network.
 const maxBackground = 128
 
+// capabilities are what we ask of the kernel beyond what go-fuse does. With
+// DIRECT_IO_ALLOW_MMAP, since Linux 6.6, a file opened with O_DIRECT can be mapped
+// shared: the kernel writes stored pages back before direct I/O.
+const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_DIRECT_IO_ALLOW_MMAP
+
 // Mount attaches c at dir and starts to serve it. It returns when the mount is
 // usable. The FS does not own c.
 func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
@@ -129,7 +134,7 @@ func (f *FS) mount() error {
 			DisableXAttrs:            true,
 			DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
 			ExplicitDataCacheControl: true,
-			ExtraCapabilities:        fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO,
+			ExtraCapabilities:        capabilities,
 			Debug:                    f.cfg.Debug,
 		})
 	}
