@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"hash/maphash"
-	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
@@ -29,32 +28,6 @@ func (c *Cache) user(cr *nfsclient.Cred) userKey {
 		k.groups = h.Sum64()
 	}
 	return k
-}
-
-// grant is what the server said of a user's rights. It holds as long as the
-// attributes are believed: a change of mode, owner or, from elsewhere, ctime
-// drops it.
-type grant struct{ asked, granted nfsclient.AccessMask }
-
-// maxGrants bounds the users remembered per inode.
-const maxGrants = 64
-
-// granted looks want up; mu is held.
-func (i *Inode) granted(k userKey, want nfsclient.AccessMask, now time.Time) (nfsclient.AccessMask, bool) {
-	g := i.access[k]
-	if g.asked&want != want || !i.fresh(now) {
-		return 0, false
-	}
-	return g.granted & want, true
-}
-
-// grant remembers an answer; mu is held.
-func (i *Inode) grant(k userKey, asked, granted nfsclient.AccessMask) {
-	if i.access == nil || len(i.access) >= maxGrants {
-		i.access = make(map[userKey]grant, 1)
-	}
-	g := i.access[k]
-	i.access[k] = grant{g.asked | asked, g.granted&^asked | granted&asked}
 }
 
 // Access says which rights of want the user has.
@@ -87,9 +60,6 @@ func (c *Cache) askAccess(ctx context.Context, cr nfsclient.Cred, k userKey, i *
 	}
 	i.mu.Lock()
 	defer i.unlock()
-	if a != nil {
-		i.note(st, a)
-	}
-	i.grant(k, ask, got)
+	i.answered(st, a, k, ask, got)
 	return got & want, a != nil, nil
 }

@@ -68,7 +68,7 @@ func (i *Inode) take(st stamp, a *nfsclient.Attr) {
 		i.timeout, i.timedFrom = min(2*i.timeout, most), st.at
 	}
 	if i.known && (a.Mode != i.attr.Mode || a.UID != i.attr.UID || a.GID != i.attr.GID) {
-		i.access = nil
+		i.dropRights()
 	}
 	i.attr, i.known = *a, true
 	i.attrGen = i.c.gen.Add(1)
@@ -97,6 +97,7 @@ func (i *Inode) note(st stamp, a *nfsclient.Attr) {
 	case i.relinked && s.size == i.valid.now.size && s.mtime == i.valid.now.mtime:
 		i.relinked = early
 		i.valid.now = s
+		i.dropRights() // ctime may have changed for an access control list, too
 	default:
 		i.foreign(s)
 	}
@@ -106,7 +107,7 @@ func (i *Inode) note(st stamp, a *nfsclient.Attr) {
 func (i *Inode) foreign(s state) {
 	i.valid = validity{now: s}
 	i.relinked = false
-	i.access = nil
+	i.dropRights()
 	i.detachSpans(0, maxOffset)
 	i.forgetNames(true)
 	if i.typ == nfsclient.Regular {
@@ -168,14 +169,11 @@ func (i *Inode) took(st stamp, w *nfsclient.Wcc, assume bool) {
 	i.accept(st, w.After)
 }
 
-// outward is what the user sees: with data not yet written; mu is held.
+// outward is what the user sees: with the size of data not yet written; mu is held.
 func (i *Inode) outward() nfsclient.Attr {
 	a := i.attr
 	if i.typ == nfsclient.Regular && !i.wb.empty() {
 		a.Size = max(a.Size, uint64(i.wb.end()))
-		if i.wb.unsent() && i.wb.last.After(a.Mtime) {
-			a.Mtime, a.Ctime = i.wb.last, i.wb.last
-		}
 	}
 	if i.silly != nil && a.Nlink > 0 && !i.c.removing(i.silly) {
 		a.Nlink-- // the name that only we know does not count
@@ -183,9 +181,25 @@ func (i *Inode) outward() nfsclient.Attr {
 	return a
 }
 
-// GetAttr is i's attributes and for how long they may be kept. Size and times
-// include what was written here and has not reached the server.
+// GetAttr is i's attributes and for how long they may be kept. Written data is
+// sent first, as by the Linux client: the times that it will have are known to
+// nobody but the server, and would otherwise change when it is sent. No COMMIT
+// is needed for that.
 func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.Attr, time.Duration, error) {
+	i.mu.Lock()
+	unsent := i.wb.unsent()
+	i.mu.Unlock()
+	if unsent {
+		if err := i.drain(ctx); err != nil {
+			return nfsclient.Attr{}, 0, err
+		}
+	}
+	return c.GetSize(ctx, cr, i)
+}
+
+// GetSize is GetAttr for who wants to know the size only: times may be those
+// before data that is not sent yet.
+func (c *Cache) GetSize(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.Attr, time.Duration, error) {
 	now := c.cfg.Now()
 	i.mu.Lock()
 	if i.fresh(now) && i.cleared == i.doubts {
@@ -215,14 +229,4 @@ func (c *Cache) revalidate(ctx context.Context, cr nfsclient.Cred, i *Inode) err
 	i.note(st, &a)
 	i.unlock()
 	return nil
-}
-
-// failed looks at an error about i: a stale handle's attributes must not be
-// believed any more. mu is not held.
-func (i *Inode) failed(err error) {
-	if s, ok := nfsclient.StatusOf(err); ok && (s == nfsclient.ErrStale || s == nfsclient.ErrBadHandle) {
-		i.mu.Lock()
-		i.expires = time.Time{}
-		i.mu.Unlock()
-	}
 }

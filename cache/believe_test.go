@@ -13,7 +13,7 @@ func TestKernelBelievesNothingThatIsAboutToChange(t *testing.T) {
 	srv := newFake(t)
 	c := newCache(t, srv, testConfig())
 	kept := func(i *Inode) bool {
-		_, ttl, err := c.GetAttr(ctx, alice, i)
+		_, ttl, err := c.GetSize(ctx, alice, i)
 		check(t, err)
 		return ttl > 0
 	}

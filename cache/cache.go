@@ -22,13 +22,17 @@ type Cache struct {
 	cfg  Config
 	root *Inode
 	fsid uint64 // of root
-	seed maphash.Seed
+	// maxSize is how large a file may become.
+	maxSize int64
+	seed    maphash.Seed
 	// instance is a number that no other cache has.
 	instance uint64
 
 	// gen orders what happens here: replies by when their calls were sent,
 	// attributes by when they were taken over.
 	gen atomic.Uint64
+	// staleGen is when a handle was last found stale.
+	staleGen atomic.Uint64
 
 	// life bounds the calls of background goroutines; Close ends it.
 	life context.Context
@@ -42,6 +46,8 @@ type Cache struct {
 	waiting atomic.Int64
 	opens   atomic.Int64 // open files
 	noPlus  atomic.Bool  // the server has no READDIRPLUS
+
+	polls polls
 
 	mu      sync.Mutex
 	ended   bool // no goroutine may be started any more
@@ -97,6 +103,11 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		kick: make(chan struct{}, 1), roomy: make(chan struct{}), noticed: make(chan struct{}, 1),
 		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
 		dirty: map[*Inode]struct{}{}, lost: map[*Inode]error{}, sillies: map[*Inode]*silly{},
+		polls: polls{files: map[*Inode]*poll{}},
+	}
+	c.maxSize = maxOffset
+	if m := info.MaxFileSize; m > 0 && m < uint64(maxOffset) {
+		c.maxSize = int64(m)
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	st := c.stamp()
@@ -113,6 +124,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	c.spawn(func() { c.runFlusher(c.life) })
 	if cfg.Kernel != nil {
 		c.spawn(func() { c.runNotices(c.life) })
+		c.spawn(func() { c.runPoll(c.life) })
 	}
 	return c, nil
 }

@@ -54,9 +54,6 @@ type OpenMode struct {
 	// Execute: the file is opened to be run. Who may execute a file may have
 	// it read for that, without the right to read.
 	Execute bool
-	// Append changes nothing here: the kernel passes the offset of each write,
-	// from the size that it knows; see Inode.Sized.
-	Append bool
 	// Truncate cuts the file to nothing.
 	Truncate bool
 	// Sync makes each Write durable before it returns (O_SYNC, O_DSYNC).

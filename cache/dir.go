@@ -13,14 +13,10 @@ type Dir struct {
 	i  *Inode
 	cr nfsclient.Cred
 
-	verifier nfsclient.Verifier
-	part     []Dirent // the last part read
-	eof      bool     // nothing lies behind it
-	from     uint64   // where part began
-	seen     uint64   // how many of the directory's entries end with part
-	// end is the cookie behind the last part read, rounds of those since the
-	// listing was begun, or went on elsewhere.
-	end    uint64
+	held listing
+	// in is the part that the last answer came from, rounds is of the cookies
+	// behind the parts since the listing was begun or went on elsewhere.
+	in     *dirPart
 	rounds rounds
 }
 
@@ -82,63 +78,79 @@ func (d *Dir) Close() {
 }
 
 // Next is a part of the directory behind off, 0 for its start, with "." and
-// ".."; none means the end. The result is borrowed until the next call.
+// "..", and none at the end. What was read before is not read again, but for
+// off 0: rewinddir(3) wants the directory as it is now. The result is borrowed
+// until the next call.
 func (d *Dir) Next(ctx context.Context, off uint64) ([]Dirent, error) {
-	if off != 0 {
-		for k := range d.part {
-			if d.part[k].Off == off && (k+1 < len(d.part) || d.eof) {
-				return d.part[k+1:], nil
-			}
-		}
+	if off == 0 {
+		d.held.reset()
+	}
+	if off == 0 || d.in == nil || !d.in.has(off) {
+		d.in, d.rounds = nil, rounds{}
+	}
+	if p, list, ok := d.held.behind(off); ok {
+		return list, d.enter(p, list)
 	}
 	cookie := off
 	if off == dotOff || off == dotdotOff {
 		cookie = 0
 	}
-	if cookie == 0 {
-		d.verifier, d.seen = nfsclient.Verifier{}, 0
+	var v nfsclient.Verifier
+	if cookie != 0 {
+		v = d.held.verifier
 	}
-	if cookie == 0 || cookie != d.end {
-		d.rounds = rounds{}
+	part, err := d.read(ctx, nfsclient.DirPos{Cookie: cookie, Verifier: v})
+	if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrBadCookie && cookie != 0 {
+		return d.restart(ctx, off)
 	}
-	for {
-		part, err := d.read(ctx, nfsclient.DirPos{Cookie: cookie, Verifier: d.verifier})
-		if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrBadCookie && cookie != 0 {
-			return d.restart(ctx, off)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if n := len(part.Entries); n > 0 && !part.EOF {
-			d.end = part.Entries[n-1].Cookie
-			if d.rounds.add(d.end) {
-				return nil, fmt.Errorf("%w: directory without end, the cookie %#x again", ErrServer, d.end)
-			}
-		}
-		d.keep(off, part, off == 0)
-		if len(d.part) > 0 || d.eof {
-			return d.part, nil
-		}
-		if len(part.Entries) == 0 {
-			return nil, ErrServer // neither entries nor the end
-		}
-		cookie = d.end
+	if err != nil {
+		return nil, err
 	}
+	if len(part.Entries) == 0 && !part.EOF {
+		return nil, ErrServer // neither entries nor the end
+	}
+	seen := uint64(len(part.Entries))
+	if cookie != 0 {
+		if n := d.held.before(off); n > 0 {
+			seen += n
+		} else {
+			seen = 0
+		}
+	}
+	p := d.keep(off, part, seen)
+	return p.list, d.enter(p, p.list)
 }
 
-// keep makes p the last part. first says that it begins the directory and
-// needs "." and "..".
-func (d *Dir) keep(from uint64, p nfsclient.DirPart, first bool) {
-	d.from, d.eof, d.verifier = from, p.EOF, p.Verifier
-	d.part = make([]Dirent, 0, len(p.Entries)+2)
-	d.seen += uint64(len(p.Entries))
-	if first && !hasDots(p.Entries) {
-		d.part = append(d.part,
-			Dirent{Ino: d.i.ino, Type: nfsclient.Directory, Name: ".", Off: dotOff},
-			Dirent{Ino: d.i.ino, Type: nfsclient.Directory, Name: "..", Off: dotdotOff})
+// Held is what Next returns if that needs no call to the server, else nothing.
+func (d *Dir) Held(off uint64) []Dirent {
+	p, list, ok := d.held.behind(off)
+	if !ok || d.enter(p, list) != nil {
+		return nil
 	}
-	if from == dotOff {
-		d.part = append(d.part, Dirent{Ino: d.i.ino, Type: nfsclient.Directory, Name: "..", Off: dotdotOff})
+	return list
+}
+
+// enter goes on to list of p, unless the cookies go round in circles.
+func (d *Dir) enter(p *dirPart, list []Dirent) error {
+	if p == d.in && len(list) < len(p.list) {
+		return nil
+	}
+	if !p.eof && d.rounds.add(p.last()) {
+		return fmt.Errorf("%w: directory without end, the cookie %#x again", ErrServer, p.last())
+	}
+	d.in = p
+	return nil
+}
+
+// keep makes what was read behind from the part in use, with "." and ".." where
+// it begins the directory and the server leaves them out.
+func (d *Dir) keep(from uint64, p nfsclient.DirPart, seen uint64) *dirPart {
+	part := &dirPart{from: from, eof: p.EOF, seen: seen, list: make([]Dirent, 0, len(p.Entries)+2)}
+	if from == 0 && !hasDots(p.Entries) {
+		part.list = append(part.list, Dirent{Ino: d.i.ino, Type: nfsclient.Directory, Name: ".", Off: dotOff})
+	}
+	if from == dotOff || len(part.list) > 0 {
+		part.list = append(part.list, Dirent{Ino: d.i.ino, Type: nfsclient.Directory, Name: "..", Off: dotdotOff})
 	}
 	for k := range p.Entries {
 		e := &p.Entries[k]
@@ -152,8 +164,10 @@ func (d *Dir) keep(from uint64, p nfsclient.DirPart, first bool) {
 		case e.Attr != nil:
 			out.Type = e.Attr.Type
 		}
-		d.part = append(d.part, out)
+		part.list = append(part.list, out)
 	}
+	d.held.add(part, p.Verifier)
+	return part
 }
 
 func hasDots(l []nfsclient.Dirent) bool {
@@ -167,51 +181,50 @@ func hasDots(l []nfsclient.Dirent) bool {
 
 // restart reads the directory from its start until behind off, whose cookie
 // the server does not know any more. If off itself is gone, as many entries
-// are skipped as were seen before it, provided it was the last one read.
+// are skipped as were seen before it, provided that a part ended with it.
 func (d *Dir) restart(ctx context.Context, off uint64) ([]Dirent, error) {
-	skip := uint64(0)
-	if n := len(d.part); n > 0 && d.part[n-1].Off == off {
-		skip = d.seen
-	}
-	d.seen = 0
-	pos := nfsclient.DirPos{}
+	skip := d.held.before(off)
+	d.held.reset()
+	d.in, d.rounds = nil, rounds{}
+	var seen rounds
 	var behind []nfsclient.Dirent // entries past the count, in case off is gone
-	count := uint64(0)
-	d.rounds = rounds{}
-	for {
+	count, found := uint64(0), false
+	for pos := (nfsclient.DirPos{}); ; {
 		part, err := d.read(ctx, pos)
 		if err != nil {
 			return nil, err
 		}
-		for k := range part.Entries {
-			if part.Entries[k].Cookie == off {
-				d.seen = count + uint64(k) + 1
-				part.Entries = part.Entries[k+1:]
-				if len(part.Entries) == 0 && !part.EOF {
-					d.part, d.verifier = nil, part.Verifier
-					return d.Next(ctx, off)
-				}
-				d.keep(off, part, false)
-				return d.part, nil
-			}
+		n := uint64(len(part.Entries))
+		if n == 0 && !part.EOF {
+			return nil, ErrServer
 		}
-		count += uint64(len(part.Entries))
 		last := pos.Cookie
-		if n := len(part.Entries); n > 0 {
+		if n > 0 {
 			last = part.Entries[n-1].Cookie
 		}
+		for k := range part.Entries {
+			if part.Entries[k].Cookie == off && !found {
+				found = true
+				part.Entries = part.Entries[k+1:]
+				break
+			}
+		}
+		count += n
+		if found && (len(part.Entries) > 0 || part.EOF) {
+			p := d.keep(off, part, count)
+			return p.list, d.enter(p, p.list)
+		}
 		if behind == nil && skip > 0 && count > skip {
-			behind = part.Entries[uint64(len(part.Entries))-(count-skip):]
+			behind = part.Entries[n-(count-skip):]
 		}
 		if part.EOF {
 			part.Entries = behind
-			d.seen = count - uint64(len(behind))
-			d.keep(off, part, false)
-			d.eof = len(behind) == 0 || behind[len(behind)-1].Cookie == last
-			return d.part, nil
+			part.EOF = len(behind) == 0 || behind[len(behind)-1].Cookie == last
+			p := d.keep(off, part, min(count, skip+uint64(len(behind))))
+			return p.list, d.enter(p, p.list)
 		}
-		if len(part.Entries) == 0 || d.rounds.add(last) {
-			return nil, ErrServer
+		if seen.add(last) {
+			return nil, fmt.Errorf("%w: directory without end, the cookie %#x again", ErrServer, last)
 		}
 		pos = nfsclient.DirPos{Cookie: last, Verifier: part.Verifier}
 	}

@@ -3,7 +3,9 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
@@ -26,9 +28,13 @@ func listAll(t testing.TB, c *Cache, step int) map[string]int {
 }
 
 func bigDir(t testing.TB, srv *fake, n int) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	d := srv.nodes["h1"]
 	for k := range n {
-		srv.foreign(fmt.Sprintf("file%05d", k), nil)
+		d.link(fmt.Sprintf("file%05d", k), srv.add(nfsclient.Regular, 0o644).h)
 	}
+	srv.touchDir(d)
 }
 
 func TestDirectoryIsListedWhole(t *testing.T) {
@@ -196,5 +202,185 @@ func TestUnreadableDirectory(t *testing.T) {
 	c := newCache(t, srv, testConfig())
 	if _, err := c.OpenDir(ctx, alice, c.Root()); status(err) != nfsclient.ErrAccess {
 		t.Errorf("opendir: %v", err)
+	}
+}
+
+// fillFrom takes n entries behind off as fs does: the server is asked for the
+// first, and not for what the rest of the reader's room may hold.
+func fillFrom(t testing.TB, d *Dir, off uint64, n int) (all []Dirent) {
+	t.Helper()
+	for l := must[[]Dirent](t)(d.Next(ctx, off)); len(l) > 0 && len(all) < n; l = d.Held(all[len(all)-1].Off) {
+		all = append(all, l...)
+	}
+	return all[:min(n, len(all))]
+}
+
+// walkDir lists d from its start, and then looks at steps random places; at
+// each it has check see the READDIRs that took, and compares the entries.
+func walkDir(t *testing.T, srv *fake, d *Dir, steps int, check func(calls int)) {
+	var all []Dirent
+	for off := uint64(0); ; {
+		l := fillFrom(t, d, off, 333)
+		if len(l) == 0 {
+			break
+		}
+		all = append(all, l...)
+		off = all[len(all)-1].Off
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range steps {
+		k := r.IntN(len(all))
+		before := srv.count("READDIRPLUS")
+		got := fillFrom(t, d, all[k].Off, 150)
+		check(srv.count("READDIRPLUS") - before)
+		for n, e := range got {
+			if k+1+n >= len(all) || e != all[k+1+n] {
+				t.Fatalf("entry %d behind %d of %d is %+v", n, k, len(all), e)
+			}
+		}
+		if len(got) == 0 && k+1 < len(all) {
+			t.Fatalf("nothing behind %d of %d", k, len(all))
+		}
+	}
+}
+
+func TestSeeksInWhatIsHeldAskNobody(t *testing.T) {
+	srv := newFake(t)
+	bigDir(t, srv, 4000)
+	c := newCache(t, srv, testConfig())
+	d := must[*Dir](t)(c.OpenDir(ctx, alice, c.Root()))
+	defer d.Close()
+	walkDir(t, srv, d, 1000, func(calls int) {
+		if calls != 0 {
+			t.Fatalf("%d READDIRPLUS for a seek in what is held", calls)
+		}
+	})
+	if n := srv.count("READDIRPLUS"); n != 41 {
+		t.Errorf("%d READDIRPLUS for 4,002 entries in parts of 100", n)
+	}
+}
+
+func TestSeeksBeyondWhatIsHeldAskOnce(t *testing.T) {
+	srv := newFake(t)
+	srv.part = 1000
+	bigDir(t, srv, maxListed+8000)
+	c := newCache(t, srv, testConfig())
+	d := must[*Dir](t)(c.OpenDir(ctx, alice, c.Root()))
+	defer d.Close()
+	asked := 0
+	walkDir(t, srv, d, 300, func(calls int) {
+		asked += calls
+		if calls > 1 {
+			t.Fatalf("%d READDIRPLUS for a seek", calls)
+		}
+		if d.held.entries > maxListed+srv.part+2 {
+			t.Fatalf("%d entries held", d.held.entries)
+		}
+	})
+	if asked == 0 {
+		t.Error("nothing was asked again")
+	}
+}
+
+// What was there throughout is listed exactly once, wherever the reader goes
+// in between, and rewinding shows what came since.
+func TestSeeksWhileTheDirectoryChanges(t *testing.T) {
+	srv := newFake(t)
+	bigDir(t, srv, 1000)
+	c := newCache(t, srv, testConfig())
+	d := must[*Dir](t)(c.OpenDir(ctx, alice, c.Root()))
+	defer d.Close()
+	r := rand.New(rand.NewPCG(3, 4))
+	seen, gone := map[string]int{}, map[string]bool{}
+	var offs []uint64
+	for off := uint64(0); ; {
+		if r.IntN(2) == 0 && len(offs) > 0 {
+			must[[]Dirent](t)(d.Next(ctx, offs[r.IntN(len(offs))]))
+		}
+		l := fillFrom(t, d, off, 70)
+		if len(l) == 0 {
+			break
+		}
+		for _, e := range l {
+			seen[e.Name]++
+			off = e.Off
+			offs = append(offs, off)
+		}
+		srv.foreign(fmt.Sprintf("new%d", len(offs)), nil)
+		srv.mu.Lock()
+		dir := srv.nodes["h1"]
+		k := r.IntN(1000 - len(gone))
+		gone[dir.entries[k].name] = true
+		srv.unlink(dir, k)
+		srv.mu.Unlock()
+	}
+	for k := range 1000 {
+		name := fmt.Sprintf("file%05d", k)
+		if n := seen[name]; n > 1 || n == 0 && !gone[name] {
+			t.Errorf("%s listed %d times", name, n)
+		}
+	}
+	again := map[string]bool{}
+	for off := uint64(0); ; {
+		l := fillFrom(t, d, off, 70)
+		if len(l) == 0 {
+			break
+		}
+		for _, e := range l {
+			again[e.Name] = true
+			off = e.Off
+		}
+	}
+	for name := range gone {
+		if again[name] {
+			t.Errorf("%s is listed after rewinding", name)
+		}
+	}
+	if !again["new70"] {
+		t.Error("new70 is not listed after rewinding")
+	}
+}
+
+// A server that takes no cookie is an error, not a search without end.
+func TestNoCookieIsTaken(t *testing.T) {
+	srv := newFake(t)
+	bigDir(t, srv, 250)
+	c := newCache(t, srv, testConfig())
+	d := must[*Dir](t)(c.OpenDir(ctx, alice, c.Root()))
+	defer d.Close()
+	srv.badDirs = 1 << 40
+	for _, off := range []uint64{100, 202} { // the end of a part, and what is no cookie
+		if _, err := d.Next(ctx, off); status(err) != nfsclient.ErrBadCookie {
+			t.Errorf("seek to %d: %v", off, err)
+		}
+	}
+}
+
+// What a listing makes known is known until its attributes expire, and asking
+// whether it is costs no call.
+func TestKnown(t *testing.T) {
+	srv := newFake(t)
+	bigDir(t, srv, 20)
+	clock := time.Unix(1e9, 0)
+	cf := testConfig()
+	cf.Now = func() time.Time { return clock }
+	c := newCache(t, srv, cf)
+	listAll(t, c, 1000)
+	before := srv.total()
+	for _, fresh := range []bool{true, false} {
+		e, ok := c.Known(alice, c.Root(), "file00007")
+		if ok != fresh {
+			t.Errorf("known: %v, want %v", ok, fresh)
+		}
+		if ok {
+			c.Forget(e.Inode, 1)
+		}
+		if _, ok := c.Known(alice, c.Root(), "other"); ok {
+			t.Error("a name that is not there is known")
+		}
+		clock = clock.Add(cf.AcDirMax + time.Hour)
+	}
+	if n := srv.total() - before; n != 0 {
+		t.Errorf("%d calls", n)
 	}
 }

@@ -22,7 +22,7 @@
 // in which they were made. A truncation waits until earlier writes were sent,
 // and holds off later ones and COMMITs until it is done. All other SetAttr
 // calls also send earlier writes first: those must not move times that are
-// being set. Whoever waits for a WRITE or a truncation may give up, but neither is
+// being set. So does GetAttr, since only the server knows a write's times. Whoever waits for a WRITE or a truncation may give up, but neither is
 // given up on itself: it could reach the server after what replaced it.
 //
 // Between machines, consistency is close-to-open: Flush makes data visible to
@@ -31,12 +31,18 @@
 // dropped the pages and attributes of the old one, and Sized says whether it has
 // been told since. Within a mount all openings of a file see the same bytes.
 //
+// The kernel reads its own pages without asking. Of files that are open for
+// reading, attributes are therefore asked for when they have expired, by runPoll,
+// and a change found has the kernel drop the pages.
+//
 // Names and attributes are believed by the ac* rules of nfs(5): a timeout
 // starts at the minimum whenever the file is seen to have changed, and doubles
 // up to the maximum each time it is seen not to have. Names hold as long as the
-// directory's attributes do, rights as long as the file's. A name is served
-// from memory only to a user whose LOOKUP right is known; users are told apart
-// by uid, gid and all groups. With NoAC nothing is believed and writes go
+// directory's attributes do, rights as long as the file's and never longer than
+// the maximum; a change of mode, owner or, from elsewhere, ctime takes them back,
+// and with them the answers that are still under way. A name is served from memory
+// only to a user whose LOOKUP right is known; users are told apart by uid, gid and
+// all groups. With NoAC nothing is believed and writes go
 // through.
 //
 // # Whose change was it
@@ -73,9 +79,12 @@
 //
 // # Appending
 //
-// The kernel turns O_APPEND into an offset, from the size that the last
-// attributes gave it, which fs sees to at open; two machines that append to one file at once can
-// overwrite each other's bytes, as with all NFS clients.
+// The kernel turns O_APPEND into an offset, from the size that it was last
+// given. File.Append therefore takes that only for where the kernel has put the
+// bytes, asks the server for the size if attributes have expired, and writes at
+// the end; if that is elsewhere, the kernel is told to drop the file's pages.
+// Two machines that append to one file at the same moment can overwrite each
+// other's bytes, as with all NFS clients.
 //
 // # Memory
 //
@@ -87,11 +96,11 @@
 //
 // # Goroutines and locks
 //
-// New starts runFlusher and, with a Kernel, runNotices. runWrite, runChange,
-// runCommit, runFetch, runClear and runSillyRemove run for one call each. Close joins
+// New starts runFlusher and, with a Kernel, runNotices and runPoll. runWrite, runChange,
+// runCommit, runFetch, runAsk, runClear and runSillyRemove run for one call each. Close joins
 // them all.
 //
-// Locks are taken in this order: File.mu, Inode.mu, Cache.mu, then the pool's.
+// Locks are taken in this order: polls.mu, File.mu, Inode.mu, Cache.mu, then the pool's.
 // No two inodes are locked at once. No lock is held across a call to the
 // server, to Kernel or to bufpool.Get. Logf may be called with locks held.
 // Inode.mu is released by Inode.unlock wherever names may have been dropped

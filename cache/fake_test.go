@@ -33,6 +33,8 @@ type fake struct {
 	part int
 	// coarse gives that many changes the same time.
 	coarse int
+	// maxSize, when not 0, is how large it says files may be.
+	maxSize uint64
 
 	mu       sync.Mutex
 	nodes    map[nfsclient.Handle]*fnode
@@ -167,7 +169,11 @@ func (f *fake) Root() (nfsclient.Handle, nfsclient.Attr) {
 }
 
 func (f *fake) Info() nfsclient.Info {
-	return nfsclient.Info{Version: "3", ReadMax: 1 << 20, WriteMax: 1 << 20, ReadDirMax: 1 << 20, MaxFileSize: 1 << 62}
+	most := f.maxSize
+	if most == 0 {
+		most = 1 << 62
+	}
+	return nfsclient.Info{Version: "3", ReadMax: 1 << 20, WriteMax: 1 << 20, ReadDirMax: 1 << 20, MaxFileSize: most}
 }
 
 func (f *fake) GetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle) (a nfsclient.Attr, err error) {

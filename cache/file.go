@@ -147,9 +147,15 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
 		c.opened[i] = struct{}{}
 		c.mu.Unlock()
 	}
+	if mode.Write {
+		i.ownWritten()
+	}
 	i.removed = false // it has a name that another machine gave it
 	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, told: i.wb.errors}
 	i.mu.Unlock()
+	if mode.Read {
+		c.polls.add(i, cr)
+	}
 	return f
 }
 
@@ -202,6 +208,9 @@ func (f *File) Release() {
 	f.mu.Unlock()
 	i, c := f.i, f.c
 	c.opens.Add(-1)
+	if f.mode.Read {
+		c.polls.remove(i)
+	}
 	i.mu.Lock()
 	i.opens--
 	last := i.opens == 0

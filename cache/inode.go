@@ -21,6 +21,9 @@ type Inode struct {
 	// raises it from zero.
 	refs atomic.Int64
 
+	// Tag is for the cache's user, who guards it; the cache looks at it never.
+	Tag uint64
+
 	mu sync.Mutex
 	// wake is closed and replaced when a waiter of wb should look again; nil
 	// while nobody waits.
@@ -39,22 +42,20 @@ type Inode struct {
 	relinked bool   // an own link, rename or unlink changed ctime, unseen
 	// relinkGen is when the last of those ended.
 	relinkGen uint64
-	doubts    uint64 // how often the kernel's pages became older than valid.now
-	cleared   uint64 // doubts up to which it has dropped them
-	clearing  bool   // runClear is under way
-	stale     bool   // no Open has seen the last doubt
-	clearGen  uint64 // when the kernel last dropped them
-	toldGen   uint64 // when the last question that Told answered was asked
+	*doubted
+	clearing bool // runClear is under way
+	stale    bool // no Open has seen the last doubt
 
-	access map[userKey]grant
-	opens  int
-	silly  *silly
+	access    map[userKey]grant
+	accessGen uint64 // when it was last dropped
+	opens     int
+	silly     *silly
 	// removed: we have removed the last name, and nobody has it open.
 	removed bool
 
-	names map[string]*dentry // directories
-	wb    writeback          // regular files
-	spans []*span            // likewise: reads under way and staged
+	names    map[string]*dentry // directories
+	*written                    // regular files
+	spans    []*span            // likewise: reads under way and staged
 
 	// What unlock has still to do once mu is released.
 	dropped []*dentry
@@ -83,35 +84,11 @@ func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
 		i.refs.Add(1)
 		return i
 	}
-	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(a)}
+	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), written: &neverWritten, doubted: &neverDoubted}
 	i.refs.Store(1)
 	c.inodes[h] = i
 	c.inos[i.ino] = i
 	return i
-}
-
-// number chooses an inode number; c.mu is held. Zero and all ones mean
-// something else to FUSE.
-func (c *Cache) number(a *nfsclient.Attr) uint64 {
-	n := a.FileID
-	if a.FSID != c.fsid {
-		n ^= mix(a.FSID)
-	}
-	for step := uint64(1); ; step++ {
-		if n != 0 && n != ^uint64(0) && c.inos[n] == nil {
-			return n
-		}
-		n = mix(n + step)
-	}
-}
-
-// mix spreads x over all bits, one to one (the finalizer of splitmix64).
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // Forget gives back n references that results carried.

@@ -144,7 +144,7 @@ func runModel(t *testing.T, r *rand.Rand) {
 			}
 			m.truncate(int(size))
 		case op < 94:
-			if a, _, err := c.GetAttr(ctx, alice, i); err != nil || a.Size != uint64(len(m.b)) {
+			if a, _, err := c.GetSize(ctx, alice, i); err != nil || a.Size != uint64(len(m.b)) {
 				t.Fatalf("size %d, want %d: %v", a.Size, len(m.b), err)
 			}
 		case op < 97:
@@ -276,7 +276,7 @@ func TestModelTruncateRaces(t *testing.T) {
 			if !bytes.Equal(got, want) {
 				t.Errorf("%d bytes read, %d on disk; first difference at %d", len(got), len(want), differ(got, want))
 			}
-			if a, _, err := c.GetAttr(ctx, alice, f.i); err != nil || a.Size != uint64(len(want)) {
+			if a, _, err := c.GetSize(ctx, alice, f.i); err != nil || a.Size != uint64(len(want)) {
 				t.Errorf("size %d, %d on disk, %v", a.Size, len(want), err)
 			}
 			f.Release()

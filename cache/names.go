@@ -117,9 +117,16 @@ func (c *Cache) Lookup(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	return c.lookupServer(ctx, cr, dir, name)
 }
 
-// lookupCached answers from memory if directory, name, the user's right to
-// look it up and the file's attributes are all fresh. If any is not, one
-// LOOKUP refreshes them all.
+// Known is Lookup of a name that is there, if that takes no call to the server.
+func (c *Cache) Known(cr nfsclient.Cred, dir *Inode, name string) (Entry, bool) {
+	e, err, ok := c.lookupCached(&cr, dir, name)
+	return e, ok && err == nil
+}
+
+// lookupCached answers from memory if directory, name and the user's right to
+// look it up are fresh; if any is not, one LOOKUP refreshes them all. Attributes
+// of the file that are merely old go along without being believed: who needs
+// them asks, and an open asks in any case.
 func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry, error, bool) {
 	now := c.cfg.Now()
 	key := c.user(cr)
@@ -144,10 +151,10 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	dir.mu.Unlock()
 	i := e.Inode
 	i.mu.Lock()
-	fresh := i.fresh(now) && i.cleared == i.doubts
+	usable := i.known && !i.expires.IsZero() && i.cleared == i.doubts && !i.suspect()
 	e.Attr, e.AttrTTL = i.outward(), i.attrTTL(now)
 	i.mu.Unlock()
-	if !fresh {
+	if !usable {
 		i.unpin()
 		return Entry{}, nil, false
 	}
@@ -188,17 +195,16 @@ func (c *Cache) lookupServer(ctx context.Context, cr nfsclient.Cred, dir *Inode,
 func (c *Cache) enter(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Inode, name string, child *Inode, da *nfsclient.Attr, known bool) Entry {
 	var ttl time.Duration
 	dir.mu.Lock()
-	if da != nil {
-		dir.note(st, da)
-	}
 	if known {
-		dir.grant(c.user(&cr), nfsclient.AccessLookup, nfsclient.AccessLookup)
+		dir.answered(st, da, c.user(&cr), nfsclient.AccessLookup, nfsclient.AccessLookup)
 		if dir.settled(st, da) {
 			dir.setName(name, child).shown = true
 			ttl = dir.ttl(c.cfg.Now())
 		} else if d := dir.names[name]; d != nil && d.child != child && dir.mutating == 0 && st.gen > dir.mutGen {
 			dir.dropName(name)
 		}
+	} else if da != nil {
+		dir.note(st, da)
 	}
 	dir.unlock()
 	if child == nil {

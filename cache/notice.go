@@ -5,6 +5,7 @@ import "context"
 // doubt says that pages and attributes the kernel has of i are not what the
 // server has; mu is held. It is told in the background at the latest.
 func (i *Inode) doubt() {
+	i.ownDoubted()
 	i.doubts++
 	i.stale = true
 	i.tell = true
@@ -67,8 +68,10 @@ func (c *Cache) Mark() uint64 { return c.gen.Load() }
 // question it asked at mark or later.
 func (i *Inode) Told(mark uint64) {
 	i.mu.Lock()
-	i.toldGen = max(i.toldGen, mark)
-	i.mu.Unlock()
+	defer i.mu.Unlock()
+	if i.clearGen > 0 { // else any answer is as good
+		i.toldGen = max(i.toldGen, mark)
+	}
 }
 
 // Sized says whether the kernel knows how large the file is. To drop a file's

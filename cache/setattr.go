@@ -13,6 +13,9 @@ import (
 func (c *Cache) SetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsclient.SetAttr) (nfsclient.Attr, time.Duration, error) {
 	if i.typ == nfsclient.Regular {
 		if s.Size != nil {
+			if *s.Size > uint64(c.maxSize) {
+				return nfsclient.Attr{}, 0, localError("SETATTR", nfsclient.ErrFBig)
+			}
 			return c.truncate(ctx, cr, i, s)
 		}
 		if err := i.drain(ctx); err != nil {
@@ -50,7 +53,7 @@ func (c *Cache) setAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsc
 		i.truncated(int64(min(*s.Size, uint64(maxOffset))))
 	}
 	if err == nil && (s.Mode != nil || s.UID != nil || s.GID != nil) {
-		i.access = nil
+		i.dropRights()
 	}
 	i.unlock()
 	if err != nil {
@@ -80,6 +83,7 @@ func (c *Cache) newAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, comple
 func (i *Inode) freeze(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.unlock()
+	i.ownWritten()
 	w := &i.wb
 	for w.frozen {
 		if err := i.wait(ctx); err != nil {

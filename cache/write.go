@@ -13,11 +13,17 @@ import (
 // are on stable storage when Write returns. Errors of earlier background
 // writes are returned here, once for each opening; nothing is written then.
 func (f *File) Write(ctx context.Context, src []byte, off int64) (int, error) {
+	return f.write(ctx, src, off, false)
+}
+
+// write is Write, or Append with atEnd.
+func (f *File) write(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
 	if !f.mode.Write {
 		return 0, ErrBadMode
 	}
-	if off < 0 || int64(len(src)) > maxOffset-off {
-		return 0, localError("WRITE", nfsclient.ErrFBig)
+	src, err := f.c.fit(src, off)
+	if err != nil {
+		return 0, err
 	}
 	if err := f.report(); err != nil {
 		return 0, err
@@ -26,9 +32,9 @@ func (f *File) Write(ctx context.Context, src []byte, off int64) (int, error) {
 		return 0, nil
 	}
 	if f.mode.Direct {
-		return f.writeDirect(ctx, src, off)
+		return f.writeDirect(ctx, src, off, atEnd)
 	}
-	n, err := f.stage(ctx, src, off)
+	n, err := f.stage(ctx, src, off, atEnd)
 	if (f.mode.Sync || f.c.cfg.NoAC) && n > 0 {
 		if serr := f.Fsync(ctx); serr != nil {
 			return 0, serr
@@ -41,8 +47,9 @@ func (f *File) Write(ctx context.Context, src []byte, off int64) (int, error) {
 }
 
 // stage copies src into dirty extents.
-func (f *File) stage(ctx context.Context, src []byte, off int64) (done int, err error) {
+func (f *File) stage(ctx context.Context, src []byte, off int64, atEnd bool) (done int, err error) {
 	i, c := f.i, f.c
+	kernel := off // where it has put the bytes
 	var spare bufpool.Lease
 	defer func() {
 		if spare.Valid() {
@@ -53,6 +60,10 @@ func (f *File) stage(ctx context.Context, src []byte, off int64) (done int, err 
 	}()
 	for done < len(src) {
 		i.mu.Lock()
+		if off, err = i.place(off, len(src)-done, atEnd); err != nil {
+			i.mu.Unlock()
+			return done, err
+		}
 		if i.wb.frozen || i.incompatible(f.key, off, off+int64(len(src)-done)) {
 			wake := i.sleeper()
 			i.mu.Unlock()
@@ -66,13 +77,16 @@ func (f *File) stage(ctx context.Context, src []byte, off int64) (done int, err 
 		n, need := i.put(f, src[done:], off, &spare)
 		if n > 0 {
 			i.detachSpans(off, off+int64(n))
-			i.wb.last = c.cfg.Now()
+			if off != kernel {
+				i.doubt()
+			}
 			i.list()
 			i.start()
 		}
 		i.unlock()
 		done += n
 		off += int64(n)
+		kernel += int64(n)
 		if need > 0 {
 			if spare.Valid() {
 				k := spare.Len()
@@ -175,7 +189,7 @@ func (i *Inode) extend(e *extent, src []byte, most int, spare *bufpool.Lease) (n
 }
 
 // writeDirect sends src without staging it, after what it overlaps.
-func (f *File) writeDirect(ctx context.Context, src []byte, off int64) (done int, err error) {
+func (f *File) writeDirect(ctx context.Context, src []byte, off int64, atEnd bool) (done int, err error) {
 	i, c := f.i, f.c
 	for done < len(src) {
 		n := min(len(src)-done, c.cfg.WSize)
@@ -185,7 +199,7 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64) (done int
 		}
 		copy(buf.Bytes(), src[done:done+n])
 		e := &extent{off: off, n: n, st: &stage{buf: buf, refs: 1}, cr: f.cr, key: f.key}
-		if err := i.claim(ctx, e); err != nil {
+		if err := i.claim(ctx, e, atEnd); err != nil {
 			buf.Release()
 			c.unstage(buf.Len())
 			return done, err
@@ -209,7 +223,7 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64) (done int
 			}
 		}
 		done += n
-		off += int64(n)
+		off = e.end()
 	}
 	return done, nil
 }
@@ -232,15 +246,23 @@ func (i *Inode) directDone(e *extent, how nfsclient.Stable, ver nfsclient.Verifi
 }
 
 // claim puts e in flight once nothing unsent overlaps it.
-func (i *Inode) claim(ctx context.Context, e *extent) error {
+func (i *Inode) claim(ctx context.Context, e *extent, atEnd bool) (err error) {
 	w := &i.wb
+	kernel := e.off // where it has put the bytes
 	for {
 		i.mu.Lock()
+		if e.off, err = i.place(e.off, e.n, atEnd); err != nil {
+			i.mu.Unlock()
+			return err
+		}
 		if !w.frozen && !w.dirty.overlaps(e.off, e.end()) && !w.flight.overlaps(e.off, e.end()) {
 			w.seq++
 			e.seq = w.seq
 			w.flight.insert(e)
 			w.direct++
+			if e.off != kernel {
+				i.doubt()
+			}
 			i.detachSpans(e.off, e.end())
 			i.list()
 			i.unlock()

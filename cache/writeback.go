@@ -2,7 +2,6 @@ package cache
 
 import (
 	"math"
-	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
@@ -16,16 +15,15 @@ import (
 type writeback struct {
 	dirty, flight, unstable layer
 
-	seq     uint64    // of the last write
-	sendSeq uint64    // writes up to here are to be sent now
-	last    time.Time // when the last write was
-	frozen  bool      // a truncation is under way: no new data
-	held    bool      // and begun: no COMMIT either
-	direct  int       // unstaged writes under way
-	stalled bool      // in Cache.stalled
-	batch   uint64    // of the last COMMIT
-	commits bool      // one is under way
-	listed  bool      // in Cache.dirty
+	seq     uint64 // of the last write
+	sendSeq uint64 // writes up to here are to be sent now
+	frozen  bool   // a truncation is under way: no new data
+	held    bool   // and begun: no COMMIT either
+	direct  int    // unstaged writes under way
+	stalled bool   // in Cache.stalled
+	batch   uint64 // of the last COMMIT
+	commits bool   // one is under way
+	listed  bool   // in Cache.dirty
 
 	errors uint64 // how many have happened
 	err    error  // the last

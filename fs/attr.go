@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"math"
 	"syscall"
 	"time"
 
@@ -35,10 +36,12 @@ func typeOfMode(mode uint32) (nfsclient.FileType, bool) {
 	return 0, false
 }
 
+// setAttr fills what the kernel is told. A larger size than it can have makes it
+// refuse the inode for as long as it holds it.
 func setAttr(out *fuse.Attr, ino uint64, a *nfsclient.Attr) {
 	*out = fuse.Attr{
 		Ino:     ino,
-		Size:    a.Size,
+		Size:    min(a.Size, math.MaxInt64),
 		Blocks:  (a.Used + 511) / 512,
 		Mode:    modeOfType(a.Type) | a.Mode,
 		Nlink:   a.Nlink,

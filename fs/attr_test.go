@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"syscall"
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmafs/rdmafs/cache"
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -27,7 +30,17 @@ func TestErrno(t *testing.T) {
 		{&transport.Error{Fate: transport.Answered, Err: &transport.RPCError{Denied: true, Auth: true, Code: 1}}, fuse.EACCES},
 		{&transport.Error{Fate: transport.Unknown, Err: context.Canceled}, fuse.EINTR},
 		{&transport.Error{Fate: transport.Unknown, Err: errAborted}, fuse.EIO},
+		{errAborted, fuse.EIO},
 		{syscall.EBUSY, fuse.EBUSY},
+		{fmt.Errorf("wrapped: %w", cache.ErrBusy), fuse.EBUSY},
+		{errors.Join(errors.New("first"), cache.ErrBadMode), fuse.Status(syscall.EBADF)},
+		// What a system call of ours failed with is no answer to an application.
+		{&transport.Error{Fate: transport.NotSent, Err: fmt.Errorf("server: %w (%w)", transport.ErrTimeout,
+			&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})}, fuse.EIO},
+		{&transport.Error{Fate: transport.Unknown, Err: fmt.Errorf("server: %w (%w)", transport.ErrTimeout, syscall.ENETUNREACH)}, fuse.EIO},
+		{fmt.Errorf("cache: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}), fuse.EIO},
+		{fmt.Errorf("bufpool: %w", os.NewSyscallError("mmap", syscall.ENOMEM)), fuse.EIO},
+		{&os.PathError{Op: "open", Path: "/dev/infiniband", Err: syscall.ENOENT}, fuse.EIO},
 		{errors.New("anything"), fuse.EIO},
 	} {
 		if got := errno(c.err); got != c.want {

@@ -2,82 +2,122 @@ package fs
 
 import (
 	"bytes"
-	"os"
+	"errors"
+	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// groupTTL is how long a process's supplementary groups are believed without
-// looking again. FUSE does not carry them, so they are read from /proc.
-const groupTTL = 5 * time.Second
-
-// credCache knows the groups of the processes that lately called.
-type credCache struct {
-	mu   sync.Mutex
-	pids map[uint32]credEntry
+// creds turns callers into credentials. FUSE carries a caller's user and group,
+// but not its supplementary groups: those are read from /proc for every request
+// whose answer they may decide. Nothing is remembered of a process, so that
+// neither one that has dropped its groups nor one that has got the number of
+// another is taken for what was there before. The calling thread waits for the
+// answer meanwhile: it neither ends nor changes.
+type creds struct {
+	logf    func(format string, args ...any) // may be nil
+	outside sync.Once
+	hidden  sync.Once
 }
 
-type credEntry struct {
-	uid, gid uint32
-	gids     []uint32
-	until    time.Time
+// ids is the credential for what needs no right, without supplementary groups.
+func (c *creds) ids(h *fuse.InHeader) nfsclient.Cred {
+	return nfsclient.Cred{Sys: true, UID: h.Uid, GID: h.Gid}
 }
-
-// maxCreds bounds the processes remembered.
-const maxCreds = 4096
 
 // of is the credential of a request's caller: its effective user and group as
-// the kernel gave them, and its supplementary groups.
-func (c *credCache) of(h *fuse.InHeader) nfsclient.Cred {
-	cr := nfsclient.Cred{Sys: true, UID: h.Uid, GID: h.Gid}
-	now := time.Now()
-	c.mu.Lock()
-	e, ok := c.pids[h.Pid]
-	c.mu.Unlock()
-	if !ok || e.uid != h.Uid || e.gid != h.Gid || now.After(e.until) {
-		e = credEntry{uid: h.Uid, gid: h.Gid, gids: processGroups(h.Pid), until: now.Add(groupTTL)}
-		c.mu.Lock()
-		if c.pids == nil || len(c.pids) >= maxCreds {
-			c.pids = make(map[uint32]credEntry)
-		}
-		c.pids[h.Pid] = e
-		c.mu.Unlock()
+// the kernel gave them, and its supplementary groups. Where those cannot be
+// seen there are none: the server then refuses what only they would allow.
+func (c *creds) of(h *fuse.InHeader) nfsclient.Cred {
+	cr := c.ids(h)
+	if h.Pid == 0 {
+		c.once(&c.outside, "a process outside this daemon's pid namespace uses the mount: its supplementary groups cannot be seen, "+
+			"so that access that only they give is refused, and a kill while it waits for the server takes effect after %v", unseenGrace)
+		return cr
 	}
-	cr.GIDs = e.gids
+	var p procStatus
+	if err := p.read(h.Pid); err != nil {
+		c.once(&c.hidden, "supplementary groups of process %d (user %d) cannot be read, so that access that only they give is refused: %v "+
+			"(is /proc mounted, for this pid namespace, and without hidepid=?)", h.Pid, h.Uid, err)
+		return cr
+	}
+	defer p.free()
+	// Who acts for another user, as overlayfs does for those who mounted it, does
+	// so with that one's groups, which do not show.
+	if slices.Contains(numbers(p.field("Uid:")), h.Uid) {
+		cr.GIDs = numbers(p.field("Groups:"))
+	}
 	return cr
 }
 
-// processGroups is the supplementary groups of a process; none when it is the
-// kernel (pid 0), in another pid namespace, or gone.
-func processGroups(pid uint32) []uint32 {
-	var gids []uint32
-	for _, f := range bytes.Fields(statusField(pid, "Groups:")) {
-		if g, err := strconv.ParseUint(string(f), 10, 32); err == nil {
-			gids = append(gids, uint32(g))
-		}
+func (c *creds) once(o *sync.Once, format string, args ...any) {
+	if c.logf != nil {
+		o.Do(func() { c.logf(format, args...) })
 	}
-	return gids
 }
 
-// statusField is the value of a line of /proc/PID/status, nil when there is
-// none. pid may be a thread's.
-func statusField(pid uint32, name string) []byte {
-	if pid == 0 {
-		return nil
-	}
-	b, err := os.ReadFile("/proc/" + strconv.FormatUint(uint64(pid), 10) + "/status")
+// procStatus is /proc/TID/status of a thread.
+type procStatus struct {
+	buf  *[]byte // lent by statusBuffers
+	text []byte
+}
+
+// statusBuffers holds enough for a thread with a few hundred groups; more grow
+// it.
+var statusBuffers = sync.Pool{New: func() any { b := make([]byte, 4096); return &b }}
+
+// maxStatus is more than the 65536 groups of NGROUPS_MAX need.
+const maxStatus = 1 << 20
+
+// read takes the state of a thread just now. free must follow if it succeeds.
+func (p *procStatus) read(tid uint32) error {
+	fd, err := unix.Open("/proc/"+strconv.FormatUint(uint64(tid), 10)+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	p.buf = statusBuffers.Get().(*[]byte)
+	for {
+		n, err := unix.Pread(fd, *p.buf, 0)
+		if err == nil && n == len(*p.buf) && n < maxStatus {
+			*p.buf = make([]byte, 4*n)
+			continue
+		}
+		if err == nil && n == 0 {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			p.free()
+			return err
+		}
+		p.text = (*p.buf)[:n]
 		return nil
 	}
-	for line := range bytes.Lines(b) {
+}
+
+func (p *procStatus) free() { statusBuffers.Put(p.buf) }
+
+// field is the value of a line, nil when there is none.
+func (p *procStatus) field(name string) []byte {
+	for line := range bytes.Lines(p.text) {
 		if v, ok := bytes.CutPrefix(line, []byte(name)); ok {
 			return bytes.TrimSpace(v)
 		}
 	}
 	return nil
+}
+
+// numbers are the decimal numbers of a line.
+func numbers(line []byte) (all []uint32) {
+	for f := range bytes.FieldsSeq(line) {
+		if n, err := strconv.ParseUint(string(f), 10, 32); err == nil {
+			all = append(all, uint32(n))
+		}
+	}
+	return all
 }

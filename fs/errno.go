@@ -3,6 +3,8 @@ package fs
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -43,7 +45,7 @@ var statusErrno = map[nfsclient.Status]syscall.Errno{
 }
 
 // errno turns any error of the layers below into the one number the kernel
-// takes. An errno that cache chose itself passes through.
+// takes.
 func errno(err error) fuse.Status {
 	if err == nil {
 		return fuse.OK
@@ -55,16 +57,40 @@ func errno(err error) fuse.Status {
 		return fuse.EIO
 	}
 	var rpc *transport.RPCError
-	var e syscall.Errno
-	switch {
-	case errors.As(err, &e):
+	if e := chosen(err); e != 0 {
 		return fuse.Status(e)
+	}
+	switch {
 	case errors.As(err, &rpc) && rpc.Denied && rpc.Auth:
 		return fuse.EACCES
+	case errors.Is(err, errAborted):
+		return fuse.EIO
 	case errors.Is(err, context.Canceled):
 		return fuse.EINTR
 	case errors.Is(err, transport.ErrClosed):
 		return fuse.Status(syscall.ENOTCONN)
 	}
 	return fuse.EIO
+}
+
+// chosen is the errno that a layer chose for the application, 0 if none did. An
+// errno that a system call of this process failed with is none: what happened
+// to a socket (ECONNREFUSED), an adapter or a file of ours says nothing about
+// the file that the application asked for.
+func chosen(err error) syscall.Errno {
+	switch e := err.(type) {
+	case syscall.Errno:
+		return e
+	case *transport.Error, *net.OpError, *os.SyscallError, *os.PathError:
+		return 0
+	case interface{ Unwrap() error }:
+		return chosen(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if n := chosen(err); n != 0 {
+				return n
+			}
+		}
+	}
+	return 0
 }

@@ -2,11 +2,10 @@ package fs
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -20,6 +19,8 @@ type Config struct {
 	Source string
 	// ReadOnly, AllowOther: as in mount(8) and fuse(8).
 	ReadOnly, AllowOther bool
+	// DefaultPermissions has the kernel check mode bits itself, as in fuse(8).
+	DefaultPermissions bool
 	// Options are further ones for fusermount3 or mount(2): "nosuid", …
 	Options []string
 	// MaxIO bounds one FUSE read or write in bytes; 0 means 1 MiB.
@@ -27,6 +28,8 @@ type Config struct {
 	// ReadAheadKiB, when positive, is what the kernel's own read-ahead is
 	// raised to where we may (root).
 	ReadAheadKiB int
+	// Logf may be nil. It is told once of what the mount cannot do.
+	Logf func(format string, args ...any)
 	// Debug logs every request.
 	Debug bool
 }
@@ -40,14 +43,19 @@ type FS struct {
 	nodes  *nodes
 	files  handles[*cache.File]
 	dirs   handles[*cache.Dir]
-	creds  credCache
+	creds  creds
 	again  reopens
 	watch  watch
 	kernel *Kernel
 	server *fuse.Server
 
-	// dir is where it was mounted, device its number in the mount table.
-	dir, device string
+	// device is the connection's descriptor beside that of go-fuse; only Kernel
+	// writes to it. expires: the kernel can end the validity of a name.
+	device  *os.File
+	expires bool
+
+	// dir is where it was mounted, number the device number in the mount table.
+	dir, number string
 
 	// ctx lives as long as requests may wait; abort ends it.
 	ctx   context.Context
@@ -68,60 +76,81 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, abort := context.WithCancel(context.Background())
-	f := &FS{
-		RawFileSystem: fuse.NewDefaultRawFileSystem(),
-		cache:         c,
-		cfg:           cfg,
-		nodes:         newNodes(c),
-		kernel:        k,
-		dir:           dir,
-		ctx:           ctx,
-		abort:         abort,
-	}
-	opts := &fuse.MountOptions{
-		AllowOther:               cfg.AllowOther,
-		MaxBackground:            maxBackground,
-		MaxWrite:                 cfg.MaxIO,
-		MaxReadAhead:             cfg.MaxIO,
-		FsName:                   cfg.Source,
-		Name:                     "rdmafs",
-		DisableXAttrs:            true,
-		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
-		ExplicitDataCacheControl: true,
-		ExtraCapabilities:        fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO,
-		Debug:                    cfg.Debug,
-	}
-	words := slices.Clone(cfg.Options)
-	if cfg.ReadOnly {
-		words = append(words, "ro")
-	}
-	directMount(opts, words)
-	f.watch.start(ctx, beingKilled)
-	f.server, err = fuse.NewServer(f, dir, opts)
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
-		helperMount(opts, words)
-		f.server, err = fuse.NewServer(f, dir, opts)
-	}
-	if err != nil {
-		abort()
-		f.watch.joined.Wait()
+	f, stop := newFS(c, k, cfg)
+	f.dir = dir
+	if err := f.mount(); err != nil {
+		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
 	go f.server.Serve()
-	if err := f.server.WaitMount(); err != nil {
-		abort()
-		f.watch.joined.Wait()
+	if err := settlePoll(dir); err != nil {
+		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
 	k.attach(f)
 	if m, ok, err := FindMount(dir); ok && err == nil {
-		f.device = m.Device
+		f.number = m.Device
 	}
 	if cfg.ReadAheadKiB > 0 {
-		raiseReadAhead(f.device, cfg.ReadAheadKiB)
+		raiseReadAhead(f.number, cfg.ReadAheadKiB)
 	}
 	return f, nil
+}
+
+// mount mounts and has go-fuse agree with the kernel on how to talk.
+func (f *FS) mount() error {
+	maxIO := min(f.cfg.MaxIO, maxKernelIO())
+	plan := mountPlan{source: f.cfg.Source, dir: f.dir, words: slices.Clone(f.cfg.Options), allowOther: f.cfg.AllowOther, maxRead: maxIO}
+	if f.cfg.ReadOnly {
+		plan.words = append(plan.words, "ro")
+	}
+	if f.cfg.DefaultPermissions {
+		plan.words = append(plan.words, "default_permissions")
+	}
+	device, err := plan.mount()
+	if err != nil {
+		return err
+	}
+	lent, err := lend(device)
+	if err == nil {
+		f.server, err = fuse.NewServer(f, lent, &fuse.MountOptions{
+			MaxBackground:            maxBackground,
+			MaxWrite:                 maxIO,
+			MaxReadAhead:             f.cfg.MaxIO,
+			Name:                     fuseSubtype,
+			DisableXAttrs:            true,
+			DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
+			ExplicitDataCacheControl: true,
+			ExtraCapabilities:        fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO,
+			Debug:                    f.cfg.Debug,
+		})
+	}
+	if err != nil {
+		device.Close()
+		plan.undo()
+		return err
+	}
+	f.device = device
+	f.expires = f.server.KernelSettings().Flags64()&fuse.CAP_HAS_EXPIRE_ONLY != 0
+	return nil
+}
+
+// newFS is a file system that is not mounted, and what ends it.
+func newFS(c *cache.Cache, k *Kernel, cfg Config) (f *FS, stop func()) {
+	f = &FS{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		cache:         c,
+		cfg:           cfg,
+		creds:         creds{logf: cfg.Logf},
+		nodes:         newNodes(c),
+		kernel:        k,
+	}
+	f.ctx, f.abort = context.WithCancel(context.Background())
+	f.watch.start(f.ctx, beingKilled)
+	return f, func() {
+		f.abort()
+		f.watch.joined.Wait()
+	}
 }
 
 // Wait returns when the file system has been unmounted and every request
@@ -129,13 +158,14 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 func (f *FS) Wait() {
 	f.server.Wait()
 	f.kernel.attach(nil)
+	f.device.Close()
 	f.abort()
 	f.watch.joined.Wait()
 }
 
 // Device is the mount's number in the mount table; empty if that did not show
 // it.
-func (f *FS) Device() string { return f.device }
+func (f *FS) Device() string { return f.number }
 
 // Abort makes the requests that wait for the server fail, so that a mount whose
 // server is gone can be ended.
@@ -144,23 +174,22 @@ func (f *FS) Abort() { f.abort() }
 func (f *FS) String() string { return "rdmafs" }
 
 // setEntry fills an answer that gives the kernel one more lookup of e.Inode.
-func (f *FS) setEntry(ctx *opContext, h *fuse.InHeader, dir *cache.Inode, e cache.Entry, out *fuse.EntryOut) {
+func (f *FS) setEntry(ctx *opContext, e cache.Entry, out *fuse.EntryOut) {
 	out.NodeId = f.nodes.take(e.Inode)
-	out.SetEntryTimeout(f.entryTTL(ctx, h, dir, e.EntryTTL))
+	out.SetEntryTimeout(f.entryTTL(e.EntryTTL))
 	out.SetAttrTimeout(e.AttrTTL)
 	setAttr(&out.Attr, e.Inode.Ino(), &e.Attr)
 	e.Inode.Told(ctx.asked)
 }
 
-// entryTTL is how long the kernel may walk through a name without asking. Where
-// several users share the mount, a directory that not everybody may search
-// must be asked for each time, since only we know whom the server admits.
-func (f *FS) entryTTL(ctx context.Context, h *fuse.InHeader, dir *cache.Inode, ttl time.Duration) time.Duration {
-	if !f.cfg.AllowOther || ttl == 0 {
-		return ttl
-	}
-	a, _, err := f.cache.GetAttr(ctx, f.creds.of(h), dir)
-	if err != nil || a.Mode&0o111 != 0o111 {
+// entryTTL is how long the kernel may walk through a name without asking. For
+// as long it lets everybody through, wherever the name is moved and whatever
+// becomes of the directory's mode. Where several users share the mount and the
+// kernel does not check modes, each step of a path is therefore asked for, by the
+// user who takes it; the cache knows the users' rights. So are all names where
+// the kernel cannot be told that one is valid no longer.
+func (f *FS) entryTTL(ttl time.Duration) time.Duration {
+	if !f.expires || f.cfg.AllowOther && !f.cfg.DefaultPermissions {
 		return 0
 	}
 	return ttl

@@ -123,15 +123,18 @@ func (c *opContext) finish(err error) {
 }
 
 // beingKilled tells whether SIGKILL is pending for a thread. The kernel makes
-// every fatal signal a SIGKILL pending for each thread of the process.
+// every fatal signal a SIGKILL pending for each thread of the process. Of a
+// thread outside our pid namespace nothing can be seen: whoever asks about it has
+// waited for unseenGrace.
 func beingKilled(pid uint32) bool {
 	const bit = 1 << (syscall.SIGKILL - 1)
+	var p procStatus
+	if pid == 0 || p.read(pid) != nil {
+		return true // or gone
+	}
+	defer p.free()
 	for _, field := range []string{"SigPnd:", "ShdPnd:"} {
-		v := statusField(pid, field)
-		if v == nil {
-			return pid != 0 // gone
-		}
-		mask, err := strconv.ParseUint(string(v), 16, 64)
+		mask, err := strconv.ParseUint(string(p.field(field)), 16, 64)
 		if err == nil && mask&bit != 0 {
 			return true
 		}

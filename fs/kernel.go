@@ -40,14 +40,16 @@ func (k *Kernel) InvalidateInode(i *cache.Inode) {
 	}
 }
 
-// InvalidateEntry makes the kernel drop a name.
+// InvalidateEntry makes the kernel look a name up before it believes it again.
+// A kernel that cannot be told so believes none (see entryTTL).
 func (k *Kernel) InvalidateEntry(dir *cache.Inode, name string) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if k.fs == nil {
+	if k.fs == nil || !k.fs.expires {
 		return
 	}
 	if id, ok := k.fs.nodes.number(dir); ok {
-		k.fs.server.EntryNotify(id, name)
+		// ENOENT: the kernel does not have the name.
+		_, _ = k.fs.device.Write(appendExpireEntry(nil, id, name))
 	}
 }

@@ -10,94 +10,132 @@ import (
 	"github.com/rdmafs/rdmafs/cache"
 )
 
-// nodes maps the numbers by which the kernel names inodes.
+// nodes maps the numbers by which the kernel names inodes. A number is the
+// place of a slot, and in the upper half how often that was used before; so it
+// stands for one inode in the life of a mount. Inode.Tag is the number of an inode
+// that has a slot.
 type nodes struct {
 	cache *cache.Cache
 
-	mu    sync.RWMutex
-	byID  map[uint64]*node
-	byIno map[*cache.Inode]*node
-	next  uint64
+	mu     sync.RWMutex
+	chunks []*[chunkSlots]slot
+	used   int      // slots used at least once
+	free   []uint32 // of those, the ones that stand for no inode
 }
 
-type node struct {
-	id    uint64
+// chunkSlots is how many slots are allocated at once.
+const chunkSlots = 512
+
+type slot struct {
 	inode *cache.Inode
 	// lookups is the kernel's count, and the references we hold.
 	lookups atomic.Int64
+	turn    uint32 // how often the slot was used before
 }
 
 func newNodes(c *cache.Cache) *nodes {
-	root := &node{id: fuse.FUSE_ROOT_ID, inode: c.Root()}
+	t := &nodes{cache: c, chunks: []*[chunkSlots]slot{new([chunkSlots]slot)}}
+	t.used = fuse.FUSE_ROOT_ID + 1 // the slot below stays empty
+	root := t.at(fuse.FUSE_ROOT_ID)
+	root.inode = c.Root()
+	root.inode.Tag = fuse.FUSE_ROOT_ID
 	root.lookups.Store(1)
-	return &nodes{
-		cache: c,
-		byID:  map[uint64]*node{root.id: root},
-		byIno: map[*cache.Inode]*node{root.inode: root},
-		next:  fuse.FUSE_ROOT_ID + 1,
+	return t
+}
+
+func (t *nodes) at(place uint32) *slot { return &t.chunks[place/chunkSlots][place%chunkSlots] }
+
+// find is the slot of a number, or nil; mu is held.
+func (t *nodes) find(id uint64) *slot {
+	place := uint32(id)
+	if int64(place) >= int64(t.used) {
+		return nil
 	}
+	s := t.at(place)
+	if s.inode == nil || s.turn != uint32(id>>32) {
+		return nil
+	}
+	return s
 }
 
 // get is the inode of a number that the kernel holds.
 func (t *nodes) get(id uint64) (*cache.Inode, fuse.Status) {
 	t.mu.RLock()
-	n := t.byID[id]
-	t.mu.RUnlock()
-	if n == nil {
+	defer t.mu.RUnlock()
+	s := t.find(id)
+	if s == nil {
 		return nil, fuse.Status(syscall.ESTALE)
 	}
-	return n.inode, fuse.OK
+	return s.inode, fuse.OK
 }
 
 // take gives the kernel one lookup of i, for which it takes over one
 // reference, and returns the number.
 func (t *nodes) take(i *cache.Inode) uint64 {
 	t.mu.RLock()
-	if n := t.byIno[i]; n != nil {
-		n.lookups.Add(1)
+	if id := i.Tag; id != 0 {
+		t.find(id).lookups.Add(1)
 		t.mu.RUnlock()
-		return n.id
+		return id
 	}
 	t.mu.RUnlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.byIno[i]
-	if n == nil {
-		n = &node{id: t.next, inode: i}
-		t.next++
-		t.byID[n.id], t.byIno[i] = n, n
+	if i.Tag == 0 {
+		i.Tag = t.add(i)
 	}
-	n.lookups.Add(1)
-	return n.id
+	t.find(i.Tag).lookups.Add(1)
+	return i.Tag
+}
+
+// add gives i a slot; mu is held.
+func (t *nodes) add(i *cache.Inode) uint64 {
+	var place uint32
+	if n := len(t.free); n > 0 {
+		place, t.free = t.free[n-1], t.free[:n-1]
+	} else {
+		if t.used == len(t.chunks)*chunkSlots {
+			t.chunks = append(t.chunks, new([chunkSlots]slot))
+		}
+		place = uint32(t.used)
+		t.used++
+	}
+	s := t.at(place)
+	s.inode = i
+	return uint64(s.turn)<<32 | uint64(place)
 }
 
 // forget drops k of the kernel's lookups and as many references.
 func (t *nodes) forget(id, k uint64) {
 	t.mu.Lock()
-	n := t.byID[id]
-	if n == nil {
+	s := t.find(id)
+	if s == nil || id == fuse.FUSE_ROOT_ID {
 		t.mu.Unlock()
 		return
 	}
-	if left := n.lookups.Add(-int64(k)); left <= 0 && id != fuse.FUSE_ROOT_ID {
-		delete(t.byID, id)
-		delete(t.byIno, n.inode)
+	i := s.inode
+	if left := s.lookups.Add(-int64(k)); left <= 0 {
+		i.Tag, s.inode = 0, nil
+		s.lookups.Store(0)
+		s.turn++
+		t.free = append(t.free, uint32(id))
 	}
 	t.mu.Unlock()
-	if id != fuse.FUSE_ROOT_ID {
-		t.cache.Forget(n.inode, k)
-	}
+	t.cache.Forget(i, k)
 }
 
 // number is the number of i if the kernel knows it.
 func (t *nodes) number(i *cache.Inode) (uint64, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	n := t.byIno[i]
-	if n == nil {
-		return 0, false
-	}
-	return n.id, true
+	return i.Tag, i.Tag != 0
+}
+
+// count is how many inodes the kernel knows.
+func (t *nodes) count() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.used - fuse.FUSE_ROOT_ID - len(t.free)
 }
 
 // handles maps the numbers of open files and directories.

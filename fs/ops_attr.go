@@ -14,7 +14,12 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	a, ttl, err := f.cache.GetAttr(ctx, f.creds.of(&in.InHeader), i)
+	get := f.cache.GetAttr
+	if in.Flags()&fuse.FUSE_GETATTR_FH != 0 {
+		// The kernel asks for itself: where the file ends (read, SEEK_END).
+		get = f.cache.GetSize
+	}
+	a, ttl, err := get(ctx, f.creds.ids(&in.InHeader), i)
 	if err != nil {
 		return errno(err)
 	}
@@ -85,7 +90,7 @@ func (f *FS) StatFs(cancel <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOu
 	}
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
-	s, err := f.cache.StatFS(ctx, f.creds.of(h), i)
+	s, err := f.cache.StatFS(ctx, f.creds.ids(h), i)
 	if err != nil {
 		return errno(err)
 	}

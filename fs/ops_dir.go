@@ -31,8 +31,8 @@ func (f *FS) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntry
 }
 
 // ReadDirPlus lists names and gives the kernel a lookup of each, but for "." and
-// "..". An entry that cannot be looked up is listed without a node, and the
-// kernel asks again if it is used.
+// "..". An entry that is not fresh is listed without a node, and the kernel asks
+// if it is used: a LOOKUP for each would cost more than the listing.
 func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	dir, st := f.nodes.get(in.NodeId)
 	if !st.Ok() {
@@ -45,13 +45,13 @@ func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 			return false
 		}
 		if e.Name != "." && e.Name != ".." {
-			if found, err := f.cache.Lookup(ctx, cr, dir, e.Name); err == nil {
+			if found, ok := f.cache.Known(cr, dir, e.Name); ok {
 				if found.Inode.Type() == nfsclient.Directory {
 					// The kernel keeps attributes from before a change in that
 					// directory which ends before this answer does.
 					found.AttrTTL = 0
 				}
-				f.setEntry(ctx, &in.InHeader, dir, found, eo)
+				f.setEntry(ctx, found, eo)
 			}
 		}
 		return true
@@ -63,6 +63,8 @@ func dirEntry(e cache.Dirent) fuse.DirEntry {
 }
 
 // list gives add the entries from the request's offset on until it has no room.
+// The server is asked once at most: what the rest of the room is for may be of
+// no interest to who seeks.
 func (f *FS) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(*opContext, cache.Dirent) bool) fuse.Status {
 	d, st := f.dirs.get(in.Fh)
 	if !st.Ok() {
@@ -70,22 +72,19 @@ func (f *FS) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(*opContext, 
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	off, some := in.Offset, false
-	for {
-		entries, err := d.Next(ctx, off)
-		if err != nil && !some {
-			return errno(err)
-		}
-		if err != nil || len(entries) == 0 {
-			return fuse.OK
-		}
+	entries, err := d.Next(ctx, in.Offset)
+	if err != nil {
+		return errno(err)
+	}
+	for len(entries) > 0 {
 		for _, e := range entries {
 			if !add(ctx, e) {
 				return fuse.OK
 			}
-			off, some = e.Off, true
 		}
+		entries = d.Held(entries[len(entries)-1].Off)
 	}
+	return fuse.OK
 }
 
 // ReleaseDir closes a directory.

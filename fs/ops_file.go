@@ -15,7 +15,6 @@ func openMode(flags uint32) cache.OpenMode {
 	return cache.OpenMode{
 		Read:     access == syscall.O_RDONLY || access == syscall.O_RDWR,
 		Write:    access == syscall.O_WRONLY || access == syscall.O_RDWR,
-		Append:   flags&syscall.O_APPEND != 0,
 		Truncate: flags&syscall.O_TRUNC != 0,
 		Sync:     flags&(syscall.O_SYNC|syscall.O_DSYNC) != 0,
 		Direct:   flags&syscall.O_DIRECT != 0,
@@ -73,7 +72,7 @@ func (f *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out 
 	if err != nil {
 		return errno(err)
 	}
-	f.setEntry(ctx, &in.InHeader, dir, e, &out.EntryOut)
+	f.setEntry(ctx, e, &out.EntryOut)
 	out.Fh = f.files.add(file)
 	out.OpenFlags = openFlags(mode, false)
 	return fuse.OK
@@ -102,7 +101,12 @@ func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint3
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	n, err := file.Write(ctx, data, int64(in.Offset))
+	write := file.Write
+	// The flags are those of the descriptor; who writes stored pages back has none.
+	if in.Flags&syscall.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 {
+		write = file.Append
+	}
+	n, err := write(ctx, data, int64(in.Offset))
 	if err != nil {
 		return 0, errno(err)
 	}

@@ -20,7 +20,7 @@ func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *
 	defer ctx.end()
 	e, err := f.cache.Lookup(ctx, f.creds.of(h), dir, name)
 	if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrNoEnt {
-		if ttl := f.entryTTL(ctx, h, dir, e.EntryTTL); ttl > 0 {
+		if ttl := f.entryTTL(e.EntryTTL); ttl > 0 {
 			*out = fuse.EntryOut{}
 			out.SetEntryTimeout(ttl)
 			return fuse.OK
@@ -29,7 +29,7 @@ func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *
 	if err != nil {
 		return errno(err)
 	}
-	f.setEntry(ctx, h, dir, e, out)
+	f.setEntry(ctx, e, out)
 	return fuse.OK
 }
 
@@ -37,11 +37,11 @@ func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *
 func (f *FS) Forget(nodeid, nlookup uint64) { f.nodes.forget(nodeid, nlookup) }
 
 // made answers an operation that made a file.
-func (f *FS) made(ctx *opContext, h *fuse.InHeader, dir *cache.Inode, e cache.Entry, err error, out *fuse.EntryOut) fuse.Status {
+func (f *FS) made(ctx *opContext, e cache.Entry, err error, out *fuse.EntryOut) fuse.Status {
 	if err != nil {
 		return errno(err)
 	}
-	f.setEntry(ctx, h, dir, e, out)
+	f.setEntry(ctx, e, out)
 	return fuse.OK
 }
 
@@ -67,7 +67,7 @@ func (f *FS) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *f
 	defer ctx.end()
 	cr, s := f.creds.of(&in.InHeader), permissions(in.Mode)
 	e, err := f.cache.Mknod(ctx, cr, dir, name, kind, decodeDevice(in.Rdev), s)
-	return f.made(ctx, &in.InHeader, dir, e, err, out)
+	return f.made(ctx, e, err, out)
 }
 
 // Mkdir makes a directory.
@@ -79,7 +79,7 @@ func (f *FS) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *f
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
 	e, err := f.cache.Mkdir(ctx, f.creds.of(&in.InHeader), dir, name, permissions(in.Mode))
-	return f.made(ctx, &in.InHeader, dir, e, err, out)
+	return f.made(ctx, e, err, out)
 }
 
 // Symlink makes a symbolic link called name.
@@ -91,7 +91,7 @@ func (f *FS) Symlink(cancel <-chan struct{}, h *fuse.InHeader, target, name stri
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
 	e, err := f.cache.Symlink(ctx, f.creds.of(h), dir, name, target, permissions(0o777))
-	return f.made(ctx, h, dir, e, err, out)
+	return f.made(ctx, e, err, out)
 }
 
 // Link gives a file a further name.
@@ -107,7 +107,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
 	e, err := f.cache.Link(ctx, f.creds.of(&in.InHeader), file, dir, name)
-	return f.made(ctx, &in.InHeader, dir, e, err, out)
+	return f.made(ctx, e, err, out)
 }
 
 // Unlink removes a name of a file.

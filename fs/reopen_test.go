@@ -32,3 +32,29 @@ func TestReopens(t *testing.T) {
 		t.Errorf("%d threads remembered", n)
 	}
 }
+
+// Threads outside the pid namespace cannot be told apart: of any number that
+// open one file at once, in any order, none is refused twice.
+func TestReopensUnseen(t *testing.T) {
+	var r reopens
+	for _, node := range []uint64{7, 8} {
+		refused := 0
+		for range 320 {
+			if r.refuse(0, node, false) {
+				refused++
+			}
+		}
+		if refused != 1 {
+			t.Errorf("%d of 320 opens refused, want the first", refused)
+		}
+	}
+	if r.refuse(0, 7, true) || !r.refuse(0, 7, false) || r.refuse(0, 8, false) {
+		t.Error("only a file whose size was known again is refused again")
+	}
+	for node := range uint64(2 * maxReopens) {
+		r.refuse(0, node+100, false)
+	}
+	if n := len(r.unseen); n > maxReopens {
+		t.Errorf("%d files remembered", n)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -22,13 +23,28 @@ type MountEntry struct {
 // Mounts is the mount table, what lies on top of a directory behind what it
 // covers. To read it asks nobody: a stat of a mount point would wait for a
 // server that may be gone.
-func Mounts() (all []MountEntry, err error) {
-	f, err := os.Open("/proc/self/mountinfo")
+func Mounts() ([]MountEntry, error) { return mountTable("self") }
+
+// MountsOf is Mounts in the mount namespace of a process.
+func MountsOf(pid int) ([]MountEntry, error) { return mountTable(strconv.Itoa(pid)) }
+
+func mountTable(process string) (all []MountEntry, err error) {
+	f, err := os.Open("/proc/" + process + "/mountinfo")
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	s := bufio.NewScanner(f)
+	return parseMounts(f)
+}
+
+// maxMountLine bounds a line of the mount table, in bytes: two paths and their
+// options, each of a page at most, with every byte escaped.
+const maxMountLine = 1 << 18
+
+// parseMounts reads a mount table. A line that is none is left out.
+func parseMounts(table io.Reader) (all []MountEntry, err error) {
+	s := bufio.NewScanner(table)
+	s.Buffer(nil, maxMountLine)
 	for s.Scan() {
 		// 36 35 98:0 / /mnt rw,noatime … - ext3 /dev/root rw (proc_pid_mountinfo(5))
 		w := strings.Fields(s.Text())
@@ -65,14 +81,14 @@ var (
 // Place is where this very mount can be unmounted, which need not be where it
 // was mounted. A device number is a mount's own for as long as anybody uses it.
 func (f *FS) Place() (dir string, err error) {
-	if f.device == "" {
+	if f.number == "" {
 		return "", errors.New("the mount table did not show it")
 	}
 	all, err := Mounts()
 	if err != nil {
 		return "", err
 	}
-	return placeOf(f.device, f.dir, all)
+	return placeOf(f.number, f.dir, all)
 }
 
 // placeOf looks for a device in the mount table, at dir before anywhere else:

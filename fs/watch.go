@@ -27,6 +27,12 @@ const (
 	// looks whether its process is being killed by now: the kernel sends one
 	// interrupt a request and no second one for a later, fatal signal.
 	killPoll = time.Second
+	// unseenGrace is how long a request goes on after an interrupt whose reason
+	// cannot be seen, as its process is outside our pid namespace. It then fails
+	// with EINTR, lest a killed process wait for a dead server for ever; but any
+	// other signal has that effect too, down to those by which a Go program
+	// preempts itself, so that a server that answers at all must not be given up.
+	unseenGrace = 5 * time.Second
 )
 
 // start starts the watch. It ends with ctx, and every request's context with
@@ -115,6 +121,9 @@ func (w *watch) due(now time.Time) (due []*opContext) {
 			select {
 			case <-c.cancel:
 				c.interrupted, c.look = true, now
+				if c.pid == 0 {
+					c.look = now.Add(unseenGrace)
+				}
 			default:
 			}
 		}

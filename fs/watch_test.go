@@ -69,7 +69,7 @@ func TestInterruptMany(t *testing.T) {
 	var interrupts []chan struct{}
 	for range 5 {
 		c := make(chan struct{})
-		o := f.begin(c, &fuse.InHeader{})
+		o := f.begin(c, &fuse.InHeader{Caller: fuse.Caller{Pid: 1}})
 		o.Done()
 		ops, interrupts = append(ops, o), append(interrupts, c)
 	}
@@ -120,7 +120,7 @@ func TestRunWatch(t *testing.T) {
 	f.watch.start(ctx, func(uint32) bool { return true })
 	for range 2 {
 		interrupt := make(chan struct{})
-		c := f.begin(interrupt, &fuse.InHeader{})
+		c := f.begin(interrupt, &fuse.InHeader{Caller: fuse.Caller{Pid: 1}})
 		done := c.Done()
 		close(interrupt)
 		<-done
@@ -135,7 +135,7 @@ func TestAfterFunc(t *testing.T) {
 	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
 	f.watch.killed = func(pid uint32) bool { return true }
 	interrupt := make(chan struct{})
-	c := f.begin(interrupt, &fuse.InHeader{})
+	c := f.begin(interrupt, &fuse.InHeader{Caller: fuse.Caller{Pid: 1}})
 	ran := make(chan string, 2)
 	stop := context.AfterFunc(c, func() { ran <- "stopped" })
 	context.AfterFunc(c, func() { ran <- "kept" })
@@ -158,4 +158,33 @@ func TestAfterFunc(t *testing.T) {
 		t.Errorf("ran %q", got)
 	}
 	c.end()
+}
+
+// TestInterruptUnseen: why a process outside the pid namespace was interrupted
+// cannot be seen. Its request goes on for unseenGrace, and then ends.
+func TestInterruptUnseen(t *testing.T) {
+	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
+	f.watch.killed = beingKilled
+	interrupt := make(chan struct{})
+	c := f.begin(interrupt, &fuse.InHeader{})
+	other := f.begin(make(chan struct{}), &fuse.InHeader{})
+	other.Done()
+	done := c.Done()
+	close(interrupt)
+	now := time.Unix(1, 0)
+	f.watch.poll(now)
+	f.watch.poll(now.Add(unseenGrace - 1))
+	if isClosed(done) {
+		t.Fatal("cancelled though the server had little time to answer")
+	}
+	f.watch.poll(now.Add(unseenGrace))
+	if !isClosed(done) || errno(c.Err()) != fuse.EINTR {
+		t.Errorf("error %v", c.Err())
+	}
+	f.watch.poll(now.Add(time.Hour))
+	if isClosed(other.Done()) {
+		t.Error("cancelled without an interrupt")
+	}
+	c.end()
+	other.end()
 }

@@ -66,6 +66,9 @@ type Limits struct {
 	MaxSend, MaxRecv int
 	// Concurrent is how many calls are worth having under way.
 	Concurrent int
+	// First is how many calls a new link carries until it has brought a reply;
+	// 0 if that makes no difference.
+	First int
 }
 
 // Handler serves the programs of a server. Serve is run on the goroutine that

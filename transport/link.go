@@ -14,6 +14,10 @@ type Link interface {
 	// send as long as ctx lets it. When the connection is lost the
 	// error's Fate is NotSent or Unknown, and Done is closed.
 	Exchange(ctx context.Context, xid uint32, c *Call) error
+	// ExchangeOverdue is Exchange for a call that the server has left
+	// unanswered on another link, and may again. Where the calls under way are
+	// limited, such calls leave part of the limit to others.
+	ExchangeOverdue(ctx context.Context, xid uint32, c *Call) error
 	// Done is closed when the connection is lost or closed; Err says why.
 	Done() <-chan struct{}
 	Err() error

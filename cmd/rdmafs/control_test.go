@@ -1,10 +1,18 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestWaiterSeesTheEnd: whoever is told to wait hears how the mount ended, and
@@ -32,7 +40,7 @@ func TestWaiterSeesTheEnd(t *testing.T) {
 		heard := make(chan result)
 		go func() {
 			close(came)
-			w, err := dialWaiterAt([]string{c.path}, "wait 0:50")
+			w, err := holdAt(own(c), "wait 0:50")
 			if err != nil {
 				heard <- result{err: err}
 				return
@@ -58,25 +66,30 @@ func TestWaiterSeesTheEnd(t *testing.T) {
 // serveControl makes the control socket of a mount with device number 0:50; served
 // is closed after finish.
 func serveControl(t *testing.T) (c *control, served <-chan struct{}) {
+	return serveSyncs(t, nil)
+}
+
+func serveSyncs(t *testing.T, sync func(context.Context) error) (c *control, served <-chan struct{}) {
 	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	c, err := newControl(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
+	c.sync = sync
+	ended := make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(ended)
 		c.runServe(nil, "0:50", nil)
 	}()
-	return c, done
+	return c, ended
 }
 
 // TestHeldWaiterHears: a waiter that was told to wait is never left without the
 // end.
 func TestHeldWaiterHears(t *testing.T) {
 	c, served := serveControl(t)
-	w, err := dialWaiterAt([]string{c.path}, "wait 0:50")
+	w, err := holdAt(own(c), "wait 0:50")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +104,7 @@ func TestHeldWaiterHears(t *testing.T) {
 // TestStuckDaemon: a daemon that does not end is named.
 func TestStuckDaemon(t *testing.T) {
 	c, served := serveControl(t)
-	w, err := dialWaiterAt([]string{c.path}, "wait 0:50")
+	w, err := holdAt(own(c), "wait 0:50")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,14 +124,213 @@ func TestStuckDaemon(t *testing.T) {
 // nothing.
 func TestAnotherMountsDaemon(t *testing.T) {
 	c, served := serveControl(t)
-	if _, err := dialWaiterAt([]string{c.path}, "wait 0:51"); !errors.Is(err, errNoDaemon) {
+	if _, err := holdAt(own(c), "wait 0:51"); !errors.Is(err, errNoDaemon) {
 		t.Errorf("another device: %v", err)
 	}
-	w, err := dialWaiterAt([]string{c.path}, "wait")
+	w, err := holdAt(own(c), "wait")
 	if err != nil {
 		t.Fatalf("any device: %v", err)
 	}
 	w.Close()
 	c.finish(nil)
+	<-served
+}
+
+// own is the address of a control socket of this process.
+func own(c *control) []address { return []address{{c.path, uint32(os.Geteuid())}} }
+
+// TestSync: who asks for it hears that everything is safe, or what failed.
+func TestSync(t *testing.T) {
+	results := make(chan error, 1)
+	c, served := serveSyncs(t, func(context.Context) error { return <-results })
+	for _, want := range []error{nil, errors.New("two bytes\nare lost"), nil} {
+		results <- want
+		said := done
+		if want != nil {
+			said = "two bytes; are lost"
+		}
+		w, err := holdAt(own(c), "sync 0:50")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := w.end(); got != said || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, said)
+		}
+		w.Close()
+	}
+	c.finish(nil)
+	<-served
+}
+
+// TestSyncEnds: a sync under way ends with the client that asked for it, and
+// with the mount; then no more are taken.
+func TestSyncEnds(t *testing.T) {
+	came, left := make(chan struct{}), make(chan struct{})
+	c, served := serveSyncs(t, func(ctx context.Context) error {
+		came <- struct{}{}
+		<-ctx.Done()
+		left <- struct{}{}
+		return ctx.Err()
+	})
+	w, err := holdAt(own(c), "sync 0:50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-came
+	w.Close()
+	<-left
+	if w, err = holdAt(own(c), "sync 0:50"); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	<-came
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		c.stopSyncs()
+	}()
+	<-left
+	<-stopped
+	if said, err := w.end(); said != "" || err != nil {
+		t.Errorf("when the mount ended: %q, %v", said, err)
+	}
+	if _, err := holdAt(own(c), "sync 0:50"); !errors.Is(err, errNoDaemon) {
+		t.Errorf("after that: %v", err)
+	}
+	c.finish(nil)
+	<-served
+}
+
+// TestGoneWaiter: the daemon does not keep the connections of those who wait no
+// longer.
+func TestGoneWaiter(t *testing.T) {
+	c, served := serveControl(t)
+	for range 20 {
+		w, err := holdAt(own(c), "wait")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+	}
+	awaitIdle(c)
+	c.finish(nil)
+	<-served
+}
+
+// awaitIdle returns when no client has a connection.
+func awaitIdle(c *control) {
+	for {
+		c.mu.Lock()
+		n := len(c.waiters) + len(c.conns)
+		c.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// fullEnv makes the test binary a daemon without descriptors: see
+// TestNoDescriptorLeft.
+const fullEnv = "_RDMAFS_TEST_FULL"
+
+// TestNoDescriptorLeft: a daemon answers though it has no descriptor left, one
+// client after the other, and goes on as before when there are some again.
+func TestNoDescriptorLeft(t *testing.T) {
+	if os.Getenv(fullEnv) != "" {
+		beFull(t)
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestNoDescriptorLeft$", "-test.v")
+	cmd.Env = append(os.Environ(), fullEnv+"=1")
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stdout)
+	await := func(word string) string {
+		t.Helper()
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("the daemon ended before it said %q", word)
+			}
+			if rest, is := strings.CutPrefix(strings.TrimSpace(line), word); is {
+				return rest
+			}
+		}
+	}
+	at := []address{{await("socket "), uint32(os.Geteuid())}}
+	await("full")
+	for range 5 {
+		if b, err := askAt(at, "abort"); err != nil || string(b) != "ok\n" {
+			t.Fatalf("without descriptors: %q, %v", b, err)
+		}
+	}
+	if _, err := io.WriteString(stdin, "free\n"); err != nil {
+		t.Fatal(err)
+	}
+	await("freed")
+	w, err := holdAt(at, "wait")
+	if err != nil {
+		t.Fatalf("with descriptors: %v", err)
+	}
+	defer w.Close()
+	stdin.Close()
+	if said, err := w.end(); said != "the end" || err != nil {
+		t.Errorf("heard %q, %v", said, err)
+	}
+	_, _ = io.Copy(io.Discard, lines)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// beFull serves a control socket with every descriptor in use until its input
+// has a line, and until that ends.
+func beFull(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	c, err := newControl(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		c.runServe(nil, "", func() {})
+	}()
+	if _, err := askAt(own(c), "abort"); err != nil {
+		t.Fatal(err)
+	}
+	awaitIdle(c) // and from here on it opens and closes nothing
+	fmt.Println("socket", c.path)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: 64}); err != nil {
+		t.Fatal(err)
+	}
+	var all []int
+	for {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		all = append(all, fd)
+	}
+	fmt.Println("full")
+	in := bufio.NewReader(os.Stdin)
+	_, _ = in.ReadString('\n')
+	for _, fd := range all {
+		unix.Close(fd)
+	}
+	fmt.Println("freed")
+	_, _ = in.ReadString('\n')
+	c.finish(errors.New("the end"))
 	<-served
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
 )
 
 // The daemon is this program executed anew in a session of its own: RDMA
@@ -101,7 +103,7 @@ func passOn(r *os.File) {
 // foreground it does nothing.
 func tellParent(line string) {
 	if readyFile() != nil {
-		fmt.Fprintf(os.Stderr, "rdmafs: %s\n", line)
+		plain.Fprintf(os.Stderr, "rdmafs: %s\n", line)
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -33,9 +32,7 @@ func newDevicesCommand() *cobra.Command {
 				doctor.WriteInventory(cmd.OutOrStdout(), inv)
 				return nil
 			}
-			e := json.NewEncoder(cmd.OutOrStdout())
-			e.SetIndent("", "  ")
-			return withCode(exitSystem, e.Encode(inv))
+			return withCode(exitSystem, printJSON(cmd.OutOrStdout(), inv))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdmafs/rdmafs/cmd/rdmafs/doctor"
+	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs/rdmadev"
@@ -26,6 +27,8 @@ from /dev/fuse to a trial mount, and print a line a step:
   failure   keeps the mount from succeeding; behind -> stands what to do about it
   skipped   not tried, and why
 
+In the export it asks what you may do there, and moves data both ways through a file that
+it makes and removes again where you may write (--no-write, or -o ro, leaves that out).
 Give the arguments of "rdmafs mount" without the mount point. The last step mounts the
 export on a temporary directory for a moment, in the very way that "rdmafs mount" takes.
 With a server alone everything up to its answers is tried; without a server, this machine.
@@ -42,7 +45,7 @@ const doctorExamples = `  rdmafs doctor                                      is 
 
 func newDoctorCommand() *cobra.Command {
 	var words []string
-	var asJSON bool
+	var asJSON, noWrite bool
 	cmd := &cobra.Command{
 		Use:     "doctor [SERVER[:/EXPORT]] [-o OPTIONS]",
 		Short:   "Find out why a mount does not work",
@@ -63,7 +66,9 @@ func newDoctorCommand() *cobra.Command {
 			if asJSON {
 				show = func(doctor.Section) {}
 			}
-			r := doctor.Examine(ctx, m.examined(strings.Join(words, ",")), show)
+			c := m.examined(strings.Join(words, ","))
+			c.Write = !noWrite && !m.opts.readOnly
+			r := doctor.Examine(ctx, c, show)
 			if asJSON {
 				if err := doctor.WriteJSON(out, r); err != nil {
 					return withCode(exitSystem, err)
@@ -76,6 +81,7 @@ func newDoctorCommand() *cobra.Command {
 	}
 	cmd.Flags().StringArrayVarP(&words, "options", "o", nil, "mount options, as for rdmafs mount")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&noWrite, "no-write", false, "make no file in the export to try writing with")
 	return cmd
 }
 
@@ -113,6 +119,7 @@ func (m *mountArgs) examined(words string) *doctor.Case {
 	return &doctor.Case{
 		Target: m.src.text, Host: m.src.host, Export: m.src.export, Words: words,
 		Patience:  m.connectTimeout(),
+		Cred:      ownCred(),
 		Fuse:      func() error { return checkFuse(m.opts) },
 		Devices:   rdmadev.System(),
 		Memory:    m.lockedMemory(),
@@ -262,6 +269,10 @@ func (c *contact) Mount(ctx context.Context) (string, error) {
 	i := c.s.client.Info()
 	return fmt.Sprintf("NFS version %s, rsize %d, wsize %d", i.Version, i.ReadMax, i.WriteMax), nil
 }
+
+func (c *contact) Client() nfsclient.Client { return c.s.client }
+
+func (c *contact) LoweredMTU() int { return c.s.route.loweredMTU(c.s.addr.Addr()) }
 
 func (c *contact) Close() { _ = c.s.close(context.Background(), c.logf) }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
 )
 
 // Exit codes of mount(8).
@@ -48,7 +50,7 @@ func run(args []string) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(os.Stderr, "rdmafs: %s\n", oneLine(err))
+	plain.Fprintf(os.Stderr, "rdmafs: %s\n", oneLine(err))
 	var e *exitError
 	if errors.As(err, &e) {
 		return e.code
@@ -89,6 +91,6 @@ fuse.rdmafs, means "rdmafs mount".`,
 	})
 	// The same variables as of the mount command: see newMountCommand.
 	root.Flags().AddFlagSet(mount.Flags())
-	root.AddCommand(mount, newUmountCommand(), newStatusCommand(), newStatsCommand(), newDevicesCommand(), newDoctorCommand())
+	root.AddCommand(mount, newUmountCommand(), newSyncCommand(), newStatusCommand(), newStatsCommand(), newDevicesCommand(), newDoctorCommand())
 	return root
 }

@@ -164,12 +164,14 @@ func (m *mountArgs) begin(ctx context.Context, logf func(string, ...any)) (*live
 	var mounted *fs.FS
 	words, err := capturingStderr(func() (err error) {
 		mounted, err = fs.Mount(s.cache, kernel, m.dir, fs.Config{
-			Source:       m.src.text,
-			ReadOnly:     m.opts.readOnly,
-			AllowOther:   m.opts.allowOther,
-			Options:      m.opts.fuse,
-			ReadAheadKiB: kernelReadAheadKiB,
-			Debug:        m.debug,
+			Source:             m.src.text,
+			ReadOnly:           m.opts.readOnly,
+			AllowOther:         m.opts.allowOther,
+			DefaultPermissions: m.opts.defaultPermissions,
+			Options:            m.opts.fuse,
+			ReadAheadKiB:       kernelReadAheadKiB,
+			Logf:               logf,
+			Debug:              m.debug,
 		})
 		return err
 	})
@@ -195,6 +197,13 @@ func (m *mountArgs) serve() error {
 	s, control, mounted := l.session, l.control, l.fs
 	forced := newForced(mounted.Abort)
 	defer forced.end()
+	control.sync = func(ctx context.Context) error {
+		err := s.cache.Sync(ctx)
+		if err != nil {
+			log.Printf("sync: %v", err) // who asked for it may have gone
+		}
+		return err
+	}
 	go control.runServe(newStatus(m, s), mounted.Device(), forced.start)
 	if note := s.route.memory.note; note != "" {
 		log.Printf("note: %s", note)
@@ -231,6 +240,7 @@ func (m *mountArgs) serve() error {
 	}
 	close(unmounted)
 	<-watcher
+	control.stopSyncs()
 	return end(s.close(forced.late, log.Printf), "unmounted")
 }
 

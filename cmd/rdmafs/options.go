@@ -36,8 +36,8 @@ type options struct {
 	reg                    string // "window", "region", or "" for what the adapter has
 	readOnly               bool
 	// allowOther and fuse are for the FUSE mount.
-	allowOther bool
-	fuse       []string
+	allowOther, defaultPermissions bool
+	fuse                           []string
 
 	acRegMin, acRegMax, acDirMin, acDirMax time.Duration
 	noAC                                   bool
@@ -110,7 +110,10 @@ const optionHelp = `Mount options, behind -o with commas between, as in nfs(5) w
   readread            offer no memory for replies: the server opens its own, and data is
                       fetched from there; for servers of RFC 5666 that can do so
   ro, rw              read-only, or not (default)
-  allow_other         let other users in
+  allow_other         let other users in; the server decides who may walk where
+  default_permissions
+                      the kernel checks mode bits, and asks less: for servers without access
+                      control lists
   acregmin=N acregmax=N acdirmin=N acdirmax=N actimeo=N
                       seconds that attributes are believed (default 3 60 30 60)
   noac                never believe cached attributes, write synchronously
@@ -211,7 +214,8 @@ var optionTable = map[string]optionFunc{
 	"ro":        flagOption(func(o *options) { o.readOnly = true }),
 	"rw":        flagOption(func(o *options) { o.readOnly = false }),
 
-	"allow_other": flagOption(func(o *options) { o.allowOther = true }),
+	"allow_other":         flagOption(func(o *options) { o.allowOther = true }),
+	"default_permissions": flagOption(func(o *options) { o.defaultPermissions = true }),
 
 	"acregmin": secondsOption(func(o *options, d time.Duration) { o.acRegMin = d }),
 	"acregmax": secondsOption(func(o *options, d time.Duration) { o.acRegMax = d }),

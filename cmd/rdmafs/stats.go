@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
 	"github.com/rdmafs/rdmafs/fs"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -36,6 +37,7 @@ type inForce struct {
 	Device     string           `json:",omitempty"` // RDMA device
 	Keys       string           `json:",omitempty"` // what the server is given: "window" or "region"
 	RDMA       *transport.Terms `json:",omitempty"` // agreed on with the server
+	LoweredMTU int              `json:",omitempty"` // path MTU of RoCE, where the route's did not pass
 	Version    string           // of NFS
 	RSize      int
 	WSize      int
@@ -69,6 +71,7 @@ func (st *status) snapshot() report {
 			Retrans:    o.retrans,
 			Buffers:    st.s.pool.Limit(),
 			Note:       st.s.route.memory.note,
+			LoweredMTU: st.s.route.loweredMTU(st.s.addr.Addr()),
 		},
 		Calls: st.s.caller.Stats(),
 	}
@@ -151,32 +154,35 @@ func remains(dir string, err error) string {
 }
 
 func printJSON(to io.Writer, v any) error {
-	e := json.NewEncoder(to)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(append(plain.JSON(b), '\n'))
+	return err
 }
 
 func printReport(to io.Writer, r report) error {
-	fmt.Fprintf(to, "%s on %s\n", r.Source, r.MountPoint)
+	plain.Fprintf(to, "%s on %s\n", r.Source, r.MountPoint)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	c := r.Calls
-	fmt.Fprintf(w, "transport\t%s to %s, NFS version %s, daemon %d\n", r.Transport, r.Server, r.Version, r.PID)
+	plain.Fprintf(w, "transport\t%s to %s, NFS version %s, daemon %d\n", r.Transport, r.Server, r.Version, r.PID)
 	if r.Device != "" {
-		fmt.Fprintf(w, "device\t%s, keys: %s\n", r.Device, r.Keys)
+		plain.Fprintf(w, "device\t%s, keys: %s\n", r.Device, r.Keys)
 	}
-	fmt.Fprintf(w, "sizes\trsize %d, wsize %d, nconnect %d\n", r.RSize, r.WSize, r.NConnect)
+	plain.Fprintf(w, "sizes\trsize %d, wsize %d, nconnect %d\n", r.RSize, r.WSize, r.NConnect)
 	printTerms(w, &c.Terms)
-	fmt.Fprintf(w, "calls\t%d, %d replies, %d resent, %d timed out\n", c.Calls, c.Replies, c.Resends, c.Timeouts)
-	fmt.Fprintf(w, "connections\t%d made, %d attempts failed\n", c.Connects, c.ConnectFails)
-	fmt.Fprintf(w, "bytes\t%d sent, %d received\n", c.BytesSent, c.BytesReceived)
-	fmt.Fprintf(w, "calls went\t%d inline, %d with a read chunk, %d as Position-Zero\n", c.InlineCalls, c.ReadChunks, c.PositionZero)
-	fmt.Fprintf(w, "replies came\t%d by write chunk, %d offered a reply chunk (%d used)\n", c.WriteChunks, c.ReplyChunks, c.LongReplies)
+	plain.Fprintf(w, "calls\t%d, %d replies, %d resent, %d timed out\n", c.Calls, c.Replies, c.Resends, c.Timeouts)
+	plain.Fprintf(w, "connections\t%d made, %d attempts failed\n", c.Connects, c.ConnectFails)
+	plain.Fprintf(w, "bytes\t%d sent, %d received\n", c.BytesSent, c.BytesReceived)
+	plain.Fprintf(w, "calls went\t%d inline, %d with a read chunk, %d as Position-Zero\n", c.InlineCalls, c.ReadChunks, c.PositionZero)
+	plain.Fprintf(w, "replies came\t%d by write chunk, %d offered a reply chunk (%d used)\n", c.WriteChunks, c.ReplyChunks, c.LongReplies)
 	if c.PaddedCalls+c.ReadReplies+c.Callbacks > 0 {
-		fmt.Fprintf(w, "besides\t%d calls were padded, %d replies came by read chunk, %d calls from the server\n",
+		plain.Fprintf(w, "besides\t%d calls were padded, %d replies came by read chunk, %d calls from the server\n",
 			c.PaddedCalls, c.ReadReplies, c.Callbacks)
 	}
-	fmt.Fprintf(w, "keys\t%d invalidated by the server, %d here\n", c.RemoteInvalidations, c.LocalInvalidations)
-	fmt.Fprintf(w, "credits\t%d granted, %d calls waited for one\n", c.Credits, c.CreditWaits)
-	fmt.Fprintf(w, "bad\t%d unknown XIDs, %d bad replies\n", c.BadXIDs, c.BadReplies)
+	plain.Fprintf(w, "keys\t%d invalidated by the server, %d here\n", c.RemoteInvalidations, c.LocalInvalidations)
+	plain.Fprintf(w, "credits\t%d granted, %d calls waited for one\n", c.Credits, c.CreditWaits)
+	plain.Fprintf(w, "bad\t%d unknown XIDs, %d bad replies\n", c.BadXIDs, c.BadReplies)
 	return w.Flush()
 }

@@ -6,6 +6,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
 )
 
 func newStatusCommand() *cobra.Command {
@@ -38,22 +40,25 @@ func printStatus(to io.Writer, s inForce) error {
 		}
 		return no
 	}
-	fmt.Fprintf(to, "%s on %s\n", s.Source, s.MountPoint)
+	plain.Fprintf(to, "%s on %s\n", s.Source, s.MountPoint)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "transport\t%s to %s, NFS version %s, %d connections, daemon %d\n", s.Transport, s.Server, s.Version, s.NConnect, s.PID)
+	plain.Fprintf(w, "transport\t%s to %s, NFS version %s, %d connections, daemon %d\n", s.Transport, s.Server, s.Version, s.NConnect, s.PID)
 	if s.Device != "" {
-		fmt.Fprintf(w, "device\t%s, keys: %s\n", s.Device, choose(s.Keys == "region",
+		plain.Fprintf(w, "device\t%s, keys: %s\n", s.Device, choose(s.Keys == "region",
 			"region (the server can reach all buffers while connected)", s.Keys+" (the server can reach the bytes of a call while it lasts)"))
 	}
 	if s.RDMA != nil {
 		printTerms(w, s.RDMA)
 	}
-	fmt.Fprintf(w, "sizes\trsize %d, wsize %d\n", s.RSize, s.WSize)
-	fmt.Fprintf(w, "waiting\t%s, timeo %gs, retrans %d\n", choose(s.Soft, "soft", "hard"), s.Timeo, s.Retrans)
-	fmt.Fprintf(w, "access\t%s\n", choose(s.ReadOnly, "read-only", "read-write"))
-	fmt.Fprintf(w, "buffers\tup to %d MiB\n", s.Buffers>>20)
+	if s.LoweredMTU > 0 {
+		plain.Fprintf(w, "path MTU\t%d, as larger RoCE packets are lost on the way: is the MTU the same everywhere on it?\n", s.LoweredMTU)
+	}
+	plain.Fprintf(w, "sizes\trsize %d, wsize %d\n", s.RSize, s.WSize)
+	plain.Fprintf(w, "waiting\t%s, timeo %gs, retrans %d\n", choose(s.Soft, "soft", "hard"), s.Timeo, s.Retrans)
+	plain.Fprintf(w, "access\t%s\n", choose(s.ReadOnly, "read-only", "read-write"))
+	plain.Fprintf(w, "buffers\tup to %d MiB\n", s.Buffers>>20)
 	if s.Note != "" {
-		fmt.Fprintf(w, "note\t%s\n", s.Note)
+		plain.Fprintf(w, "note\t%s\n", s.Note)
 	}
 	return w.Flush()
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
+	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
@@ -13,9 +13,9 @@ func printTerms(w io.Writer, t *transport.Terms) {
 	if t.Version == 0 {
 		return // TCP
 	}
-	fmt.Fprintf(w, "RPC-over-RDMA\tversion %d, inline threshold %d out, %d in\n", t.Version, t.InlineSend, t.InlineRecv)
+	plain.Fprintf(w, "RPC-over-RDMA\tversion %d, inline threshold %d out, %d in\n", t.Version, t.InlineSend, t.InlineRecv)
 	if t.Version == 2 {
-		fmt.Fprintf(w, "properties\treceive size %d here, %d at the server; backward calls %s here, %s at the server\n",
+		plain.Fprintf(w, "properties\treceive size %d here, %d at the server; backward calls %s here, %s at the server\n",
 			t.ReceiveSize, t.PeerReceiveSize, t.Backward, t.PeerBackward)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
 	"github.com/rdmafs/rdmafs/fs"
 )
 
@@ -54,7 +55,7 @@ func umount(dir string, force, lazy bool) error {
 		return detach(dir, true)
 	}
 	// It holds us before it can end: how it ends is not missed.
-	daemon, err := dialWaiter(dir)
+	daemon, err := hold(dir, "wait "+m.Device)
 	var hung *stuckError
 	switch {
 	case errors.As(err, &hung) && force:
@@ -79,12 +80,15 @@ func umount(dir string, force, lazy bool) error {
 		return err
 	}
 	if unseen {
-		fmt.Fprintf(os.Stderr, "rdmafs: note: %s is unmounted, but its daemon has its socket elsewhere and could not be asked (was XDG_RUNTIME_DIR another when it was mounted?): it may still be writing\n", dir)
+		plain.Fprintf(os.Stderr, "rdmafs: note: %s is unmounted, but its daemon has its socket elsewhere and could not be asked (was XDG_RUNTIME_DIR another when it was mounted?): it may still be writing\n", dir)
 	}
 	if daemon == nil || lazy {
 		return nil
 	}
-	return awaitEnd(dir, daemon)
+	if force {
+		return awaitEnd(dir, daemon)
+	}
+	return awaitWritten(dir, m.Device, daemon)
 }
 
 // served says that a mount has a daemon, which does not answer as it should.
@@ -95,7 +99,7 @@ func served(dir string) bool {
 
 // abandon ends the daemon of a mount that is detached.
 func abandon(dir string) error {
-	daemon, err := dialWaiter(dir)
+	daemon, err := hold(dir, request(dir, "wait"))
 	var hung *stuckError
 	if errors.As(err, &hung) {
 		return hung.unmounted(dir)
@@ -112,7 +116,7 @@ func abandon(dir string) error {
 }
 
 // awaitEnd returns when the daemon has ended, with what it says went wrong.
-func awaitEnd(dir string, daemon *waiter) error {
+func awaitEnd(dir string, daemon *held) error {
 	wrong, err := daemon.end()
 	var hung *stuckError
 	switch {

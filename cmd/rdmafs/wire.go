@@ -28,7 +28,7 @@ type provider struct {
 	needs   string
 	missing func() error
 	// open finds a device that leads to addr.
-	open func(ctx context.Context, o *options, addr netip.AddrPort) (verbs.Device, error)
+	open func(ctx context.Context, o *options, addr netip.AddrPort, logf func(string, ...any)) (verbs.Device, error)
 }
 
 // providers that -o rdma= can name. auto tries them in the order of their turns,
@@ -36,16 +36,16 @@ type provider struct {
 var providers = []provider{
 	{name: "ibv", turn: 0, devices: true, needs: "an RDMA device, and rdma-core", missing: ibv.Available, open: openIBV},
 	{name: "iwarp", turn: 1, needs: "TCP, and nothing else is needed", missing: nothing,
-		open: func(_ context.Context, o *options, _ netip.AddrPort) (verbs.Device, error) {
+		open: func(_ context.Context, o *options, _ netip.AddrPort, _ func(string, ...any)) (verbs.Device, error) {
 			return iwarp.Open(iwarp.Config{CRC: o.crc}), nil
 		}},
 	{name: "roce", turn: 1, needs: "UDP port 4791, and nothing else is needed", missing: nothing,
-		open: func(context.Context, *options, netip.AddrPort) (verbs.Device, error) {
-			return roce.Open(roce.Config{}), nil
+		open: func(_ context.Context, _ *options, _ netip.AddrPort, logf func(string, ...any)) (verbs.Device, error) {
+			return roce.Open(roce.Config{Logf: logf}), nil
 		}},
 }
 
-func openIBV(ctx context.Context, o *options, addr netip.AddrPort) (verbs.Device, error) {
+func openIBV(ctx context.Context, o *options, addr netip.AddrPort, _ func(string, ...any)) (verbs.Device, error) {
 	keys := map[string]ibv.Keys{"": ibv.AutoKeys, "window": ibv.WindowKeys, "region": ibv.RegionKeys}[o.reg]
 	return ibv.Open(ctx, ibv.Config{Peer: addr, Local: o.srcAddr, Adapter: o.rdmaDev, Keys: keys})
 }
@@ -116,7 +116,7 @@ func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string
 		if o.rdma != "auto" && o.rdma != p.name {
 			continue
 		}
-		dev, err := p.open(ctx, o, addr)
+		dev, err := p.open(ctx, o, addr, logf)
 		if err != nil {
 			without = append(without, fmt.Errorf("rdma=%s: %w", p.name, err))
 			continue
@@ -169,6 +169,13 @@ func terms(l transport.Link) *doctor.Terms {
 		OfferInvalidate: i.OfferInvalidate, AgreeInvalidate: i.Peer.RemoteInvalidate,
 		Asked: i.Asked, Granted: i.Granted,
 	}
+}
+
+// loweredMTU is the path MTU that a route keeps to because larger packets were
+// lost, 0 if none were.
+func (r *route) loweredMTU(server netip.Addr) int {
+	mtu, _ := roce.LoweredMTU(r.device, server)
+	return mtu
 }
 
 // versions asks the server behind a route for its versions of RPC-over-RDMA.

@@ -294,3 +294,29 @@ func TestStatFSAndNames(t *testing.T) {
 }
 
 var _ transport.Caller = (*fakeServer)(nil)
+
+// A server that claims longer names than programs have room for is not
+// believed.
+func TestNameMax(t *testing.T) {
+	for claimed, want := range map[uint32]uint32{0: 255, 100: 100, 255: 255, 1024: 255, 1<<32 - 1: 255} {
+		conf := pathConf
+		conf.NameMax = claimed
+		nfs := newFake(t, nfsStep(wire.ProcFSInfo, &fsInfo), nfsStep(wire.ProcPathConf, &conf))
+		c, err := Mount(t.Context(), config(t, nfs, map[uint16][]*fakeServer{mountPort: {mntOK(t), umnt(t)}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Info().NameMax; got != want {
+			t.Errorf("%d claimed: %d", claimed, got)
+		}
+		_, err = c.Lookup(t.Context(), cred, "d", strings.Repeat("n", int(want)+1))
+		wantStatus(t, err, nfsclient.ErrNameTooLong)
+		nfs.expect(nfsStep(wire.ProcFSStat, &wire.FSStatRes{}))
+		if fs, err := c.StatFS(t.Context(), cred, "h"); err != nil || fs.NameMax != want {
+			t.Errorf("%d claimed: StatFS has %d, %v", claimed, fs.NameMax, err)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}

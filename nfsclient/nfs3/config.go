@@ -48,7 +48,9 @@ const (
 	// growReadDir bounds a part when an entry is too large for that.
 	growReadDir = 256 << 10
 
-	defaultNameMax = 255
+	// maxNameMax is NAME_MAX, which programs have buffers for; some servers claim
+	// more, or say nothing.
+	maxNameMax = 255
 )
 
 // ioSize is the size of the largest read or write: the least of the bounds

@@ -29,7 +29,7 @@ func (c *Client) fsInfo(ctx context.Context, cr nfsclient.Cred) (nfsclient.Info,
 		Symlinks:    res.Properties&wire.PropSymlink != 0,
 		Homogeneous: res.Properties&wire.PropHomogeneous != 0,
 		CanSetTime:  res.Properties&wire.PropCanSetTime != 0,
-		NameMax:     defaultNameMax,
+		NameMax:     maxNameMax,
 		NoTrunc:     true,
 	}
 	return info, toPost(&res.Attr), nil
@@ -48,7 +48,7 @@ func (c *Client) pathConf(ctx context.Context, cr nfsclient.Cred) error {
 		return err
 	}
 	if res.NameMax > 0 {
-		c.info.NameMax = min(res.NameMax, wire.MaxName)
+		c.info.NameMax = min(res.NameMax, maxNameMax)
 	}
 	c.info.LinkMax, c.info.NoTrunc, c.info.CaseInsensitive = res.LinkMax, res.NoTrunc, res.CaseInsensitive
 	return nil

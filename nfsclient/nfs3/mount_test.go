@@ -194,7 +194,7 @@ func TestMountWithoutExtras(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i := c.Info(); i.NameMax != defaultNameMax || i.ReadMax != 300000&^4095 || i.WriteMax != 8192 {
+	if i := c.Info(); i.NameMax != maxNameMax || i.ReadMax != 300000&^4095 || i.WriteMax != 8192 {
 		t.Errorf("%+v", i)
 	}
 	for range 2 {

@@ -240,3 +240,72 @@ func TestDoctorUsage(t *testing.T) {
 	checkFailure(t, Command(t, nil, "doctor", "a:/b", "-o", "frobnicate"), usage, `"frobnicate"`)
 	checkFailure(t, Command(t, nil, "devices", "mlx5_0"), usage, "mlx5_0")
 }
+
+// TestDoctorMovesData: data goes both ways over the very transport of the mount,
+// through a file of which nothing is left; or, where none is to be made, from one
+// that is there.
+func TestDoctorMovesData(t *testing.T) {
+	s := startServer(t, serverOptions{})
+	transfers := []string{"transfer of 64 KiB", "transfer of 1024 KiB"}
+	for _, proto := range []string{"rdma", "tcp"} {
+		report := Doctor(t, nil, s.words(proto, ""), s.source())
+		for _, name := range transfers {
+			if st := FindStep(t, report, name); st.Status != doctor.OK || !strings.Contains(st.Detail, "written and read back") {
+				t.Errorf("%s: %+v", proto, st)
+			}
+		}
+		if st := FindStep(t, report, "rights"); st.Status != doctor.OK || !strings.Contains(st.Detail, "read and write") {
+			t.Errorf("%s: %+v", proto, st)
+		}
+	}
+	left, err := os.ReadDir(s.export)
+	if err != nil || len(left) > 0 {
+		t.Errorf("the doctor left %v, %v", left, err)
+	}
+	before, err := os.Stat(s.export)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := FindStep(t, Doctor(t, nil, s.words("rdma", ""), "--no-write", s.source()), transfers[0]); st.Status != doctor.Skipped {
+		t.Errorf("nothing to read: %+v", st)
+	}
+	if after, err := os.Stat(s.export); err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("--no-write has changed the export: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(s.export, "file"), make([]byte, 1<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range transfers {
+		if st := FindStep(t, Doctor(t, nil, s.words("rdma", "ro"), s.source()), name); st.Status != doctor.OK || !strings.Contains(st.Detail, "read of a file") {
+			t.Errorf("read-only: %+v", st)
+		}
+	}
+}
+
+// TestDoctorTellsRights: an export that lets the mount succeed and then root or the
+// user find closed doors is told before.
+func TestDoctorTellsRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: what it is squashed to")
+	}
+	for _, c := range []struct {
+		name    string
+		mode    os.FileMode
+		squash  bool
+		wrapper []string
+		says    string
+	}{
+		{"root_squash, 0700", 0o700, true, nil, "root is nobody here (root_squash), and nobody may not enter"},
+		{"root_squash, 0755", 0o755, true, nil, "root is nobody here (root_squash), and nobody may not write"},
+		{"root_squash, 01777", 0o777 | os.ModeSticky, true, nil, "root is nobody here (root_squash): files that root makes belong to uid 65534"},
+		{"a user, 0700", 0o700, false, nobody, "uid 65534 may not enter the export: its directory has mode 0700 and belongs to uid 0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := startServer(t, serverOptions{mode: c.mode, squashRoot: c.squash})
+			st := FindStep(t, Doctor(t, c.wrapper, s.words("rdma", ""), s.source()), "rights")
+			if st.Status != doctor.Warning || !strings.Contains(st.Detail, c.says) || st.Remedy == "" {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}

@@ -27,9 +27,13 @@ func TestMain(m *testing.M) {
 type serverOptions struct {
 	lossy  bool
 	faults *nfsd.Faults
+	// clockAhead is by how many seconds the server's clock is ahead.
+	clockAhead int64
 	// mode of the exported directory; 0o755 when 0.
 	mode os.FileMode
-	rdma rpcrdma.ServerConfig
+	// squashRoot has the server take root for nobody.
+	squashRoot bool
+	rdma       rpcrdma.ServerConfig
 	// roce has the server speak RoCEv2 instead of iWARP.
 	roce bool
 	// host and client, if valid, are the addresses of a server that speaks
@@ -47,7 +51,7 @@ type server struct {
 	client netip.Addr
 }
 
-func startServer(t *testing.T, o serverOptions) *server {
+func startServer(t testing.TB, o serverOptions) *server {
 	t.Helper()
 	s := &server{export: t.TempDir()}
 	if o.mode == 0 {
@@ -56,9 +60,13 @@ func startServer(t *testing.T, o serverOptions) *server {
 	if err := os.Chmod(s.export, o.mode); err != nil {
 		t.Fatal(err)
 	}
+	squash := nfsd.SquashNone
+	if o.squashRoot {
+		squash = nfsd.SquashRoot
+	}
 	var err error
 	s.Server, err = nfsd.New(nfsd.Config{
-		Exports: []nfsd.Export{{Dir: s.export, Squash: nfsd.SquashNone, Async: true, Lossy: o.lossy}},
+		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ClockAhead: o.clockAhead}},
 		Faults:  o.faults,
 	})
 	if err != nil {
@@ -112,7 +120,7 @@ func (s *server) words(proto, more string) string {
 
 func (s *server) source() string { return s.tcp.Addr().String() + ":" + s.export }
 
-func (s *server) mount(t *testing.T, proto, more string) *Mounted {
+func (s *server) mount(t testing.TB, proto, more string) *Mounted {
 	t.Helper()
 	return Mount(t, s.source(), Options{Words: s.words(proto, more)})
 }

@@ -28,6 +28,21 @@ func holdFile(t *testing.T, wrapper []string, name string) (release func()) {
 // which the caller closes, to end. It returns when the word was said.
 func startUntil(t *testing.T, cmd *exec.Cmd, word string) (input io.Closer) {
 	t.Helper()
+	k := startTalk(t, cmd)
+	k.await(word)
+	return k.in
+}
+
+// talk is with a process by lines.
+type talk struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func startTalk(t *testing.T, cmd *exec.Cmd) *talk {
+	t.Helper()
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -39,11 +54,26 @@ func startUntil(t *testing.T, cmd *exec.Cmd, word string) (input io.Closer) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(output).ReadString('\n'); err != nil || line != word+"\n" {
-		t.Fatalf("%s said %q, %v", cmd, line, err)
-	}
-	return input
+	return &talk{t, cmd, input, bufio.NewReader(output)}
 }
+
+// await returns when the process has said a word.
+func (k *talk) await(word string) {
+	k.t.Helper()
+	if line, err := k.out.ReadString('\n'); err != nil || line != word+"\n" {
+		k.t.Fatalf("%s said %q, %v", k.cmd, line, err)
+	}
+}
+
+func (k *talk) say(word string) {
+	k.t.Helper()
+	if _, err := io.WriteString(k.in, word+"\n"); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// end has the process find no more input.
+func (k *talk) end() { k.in.Close() }
 
 // TestSignalAfterDetach: the daemon of a mount that was detached while a file
 // was open writes everything and ends on SIGTERM, and leaves alone what was

@@ -15,7 +15,7 @@ func (e *export) attr(a *wire.Attr, st *vfs.Stat) {
 	*a = wire.Attr{
 		Type: typeOf(st.Mode), Mode: uint32(st.Mode) & 0o7777, Nlink: st.Nlink, UID: st.Uid, GID: st.Gid,
 		Size: st.Size, Used: st.Blocks * 512, Rdev: nfsclient.Device{Major: st.Rdev_major, Minor: st.Rdev_minor},
-		FSID: e.fsid, FileID: st.Ino, Atime: timeOf(st.Atime), Mtime: timeOf(st.Mtime), Ctime: timeOf(st.Ctime),
+		FSID: e.fsid, FileID: st.Ino, Atime: e.timeOf(st.Atime), Mtime: e.timeOf(st.Mtime), Ctime: e.timeOf(st.Ctime),
 	}
 }
 
@@ -37,7 +37,9 @@ func typeOf(mode uint16) nfsclient.FileType {
 	return nfsclient.Regular
 }
 
-func timeOf(t unix.StatxTimestamp) wire.Time { return wire.Time{Sec: uint32(t.Sec), Nsec: t.Nsec} }
+func (e *export) timeOf(t unix.StatxTimestamp) wire.Time {
+	return wire.Time{Sec: uint32(t.Sec + e.ClockAhead), Nsec: t.Nsec}
+}
 
 // post fills attributes in, if there are any.
 func (e *export) post(p *wire.PostAttr, st *vfs.Stat) {
@@ -49,13 +51,13 @@ func (e *export) post(p *wire.PostAttr, st *vfs.Stat) {
 
 func (e *export) wcc(w *wire.Wcc, ch *vfs.Change) {
 	if b := &ch.Before; b.Mask != 0 {
-		w.Before = wire.PreAttr{Set: true, Size: b.Size, Mtime: timeOf(b.Mtime), Ctime: timeOf(b.Ctime)}
+		w.Before = wire.PreAttr{Set: true, Size: b.Size, Mtime: e.timeOf(b.Mtime), Ctime: e.timeOf(b.Ctime)}
 	}
 	e.post(&w.After, &ch.After)
 }
 
 // setAttr makes an order to vfs of a sattr3.
-func setAttr(a *wire.SetAttr) (s vfs.SetAttr, err error) {
+func (e *export) setAttr(a *wire.SetAttr) (s vfs.SetAttr, err error) {
 	if a.Mode.Set {
 		s.Set, s.Mode = s.Set|vfs.SetMode, a.Mode.V
 	}
@@ -68,13 +70,13 @@ func setAttr(a *wire.SetAttr) (s vfs.SetAttr, err error) {
 	if a.Size.Set {
 		s.Set, s.Size = s.Set|vfs.SetSize, a.Size.V
 	}
-	if s.Atime, err = newTime(a.Atime); err == nil {
-		s.Mtime, err = newTime(a.Mtime)
+	if s.Atime, err = e.newTime(a.Atime); err == nil {
+		s.Mtime, err = e.newTime(a.Mtime)
 	}
 	return s, err
 }
 
-func newTime(t wire.SetTime) (vfs.NewTime, error) {
+func (e *export) newTime(t wire.SetTime) (vfs.NewTime, error) {
 	switch t.How {
 	case nfsclient.TimeServer:
 		return vfs.NewTime{How: vfs.TimeNow}, nil
@@ -82,7 +84,7 @@ func newTime(t wire.SetTime) (vfs.NewTime, error) {
 		if t.T.Nsec >= 1e9 {
 			return vfs.NewTime{}, unix.EINVAL
 		}
-		return vfs.NewTime{How: vfs.TimeSet, Sec: int64(t.T.Sec), Nsec: int64(t.T.Nsec)}, nil
+		return vfs.NewTime{How: vfs.TimeSet, Sec: int64(t.T.Sec) - e.ClockAhead, Nsec: int64(t.T.Nsec)}, nil
 	}
 	return vfs.NewTime{}, nil
 }

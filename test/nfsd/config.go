@@ -45,6 +45,9 @@ type Export struct {
 	Lossy bool
 	// InodeHandles refuses handles made by the kernel.
 	InodeHandles bool
+	// ClockAhead is by how many seconds the server's clock is ahead of this
+	// machine's.
+	ClockAhead int64
 }
 
 // Config says what a server serves.

@@ -67,13 +67,13 @@ func (s *Server) setattr(q *transport.Request) transport.AcceptStat {
 }
 
 func (f file) setattr(q *transport.Request, a *wire.SetAttrArgs, ch *vfs.Change) error {
-	sa, err := setAttr(&a.Attr)
+	sa, err := f.e.setAttr(&a.Attr)
 	if err != nil {
 		return err
 	}
 	var guard *vfs.Guard
 	if a.Guarded {
-		guard = &vfs.Guard{Sec: a.Guard.Sec, Nsec: a.Guard.Nsec}
+		guard = &vfs.Guard{Sec: a.Guard.Sec - uint32(f.e.ClockAhead), Nsec: a.Guard.Nsec}
 	}
 	cr := f.e.cred(&q.Cred)
 	return f.e.tree.Setattr(&cr, f.n, &sa, guard, ch)

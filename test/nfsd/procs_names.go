@@ -52,7 +52,7 @@ func (s *Server) making(q *transport.Request, where *wire.DirOp, attr *wire.SetA
 	if err == nil {
 		defer dir.put()
 		var sa vfs.SetAttr
-		if sa, err = setAttr(attr); err == nil {
+		if sa, err = dir.e.setAttr(attr); err == nil {
 			cr := dir.e.cred(&q.Cred)
 			var n *vfs.Node
 			if n, err = f(dir, &cr, &sa, &st, &ch); err == nil {

@@ -13,10 +13,11 @@ import (
 type op struct {
 	c     *Caller
 	timer Timer
-	wake  chan struct{} // holds a token when expired was set
+	wake  chan struct{} // holds a token when the timer has expired
 
 	// Of the caller's goroutine.
 	fate  transport.Fate
+	late  bool      // a link was condemned for want of the reply
 	waits int       // timeouts since the last major one
 	major time.Time // when the call has taken too long
 
@@ -25,7 +26,6 @@ type op struct {
 	deadline time.Time
 	on       *slot // whose link carries the call
 	link     transport.Link
-	expired  bool
 }
 
 // Call sends c until there is an answer.
@@ -34,15 +34,19 @@ func (c *Caller) Call(ctx context.Context, call *transport.Call) error {
 	defer o.free()
 	xid := c.xid.Add(1)
 	for {
-		s, link, err := c.acquire(ctx, o)
+		s, link, err := c.acquire(ctx, o, call)
 		if err != nil {
 			return &transport.Error{Fate: o.fate, Err: err}
 		}
 		if o.fate == transport.Unknown {
 			c.resends.Add(1)
 		}
-		err = link.Exchange(ctx, xid, call)
-		late := o.leave(s)
+		if !o.late {
+			err = link.Exchange(ctx, xid, call)
+		} else {
+			err = link.ExchangeOverdue(ctx, xid, call)
+		}
+		o.leave(s)
 		if err == nil {
 			c.heard(s)
 			return nil
@@ -64,7 +68,8 @@ func (c *Caller) Call(ctx context.Context, call *transport.Call) error {
 			return &transport.Error{Fate: o.fate, Err: e.Err}
 		}
 		s.mourn(link, lost)
-		if late {
+		if !c.cfg.Clock.Now().Before(o.deadline) {
+			o.late = true
 			o.waits++
 			c.timeouts.Add(1)
 			if err := c.tooLong(o); err != nil {
@@ -75,7 +80,7 @@ func (c *Caller) Call(ctx context.Context, call *transport.Call) error {
 }
 
 // acquire waits for a link and puts o on it.
-func (c *Caller) acquire(ctx context.Context, o *op) (*slot, transport.Link, error) {
+func (c *Caller) acquire(ctx context.Context, o *op, call *transport.Call) (*slot, transport.Link, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
@@ -85,7 +90,7 @@ func (c *Caller) acquire(ctx context.Context, o *op) (*slot, transport.Link, err
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		if s := c.pick(); s != nil {
+		if s := c.pick(call); s != nil {
 			s.load++
 			wait := c.cfg.Timeo * time.Duration(min(o.waits, c.cfg.Retrans)+1)
 			least := time.Duration(1)
@@ -167,7 +172,7 @@ func (c *Caller) newOp() *op {
 	if o == nil {
 		o = &op{c: c, wake: make(chan struct{}, 1)}
 	}
-	o.fate, o.waits = transport.NotSent, 0
+	o.fate, o.late, o.waits = transport.NotSent, false, 0
 	o.major = c.cfg.Clock.Now().Add(c.cfg.major())
 	return o
 }
@@ -175,7 +180,7 @@ func (c *Caller) newOp() *op {
 // arm sets the timer, which is to expire for the link of s, or for none.
 // Caller.mu is held.
 func (o *op) arm(s *slot, d time.Duration) {
-	o.armed, o.expired, o.on, o.link = true, false, s, nil
+	o.armed, o.on, o.link = true, s, nil
 	o.deadline = o.c.cfg.Clock.Now().Add(d)
 	if s != nil {
 		o.link = s.link
@@ -196,7 +201,6 @@ func (o *op) expire() {
 	if !o.armed || o.c.cfg.Clock.Now().Before(o.deadline) {
 		return
 	}
-	o.expired = true
 	if s := o.on; s != nil && s.link == o.link {
 		s.condemned = true
 		s.signal()
@@ -207,14 +211,13 @@ func (o *op) expire() {
 	}
 }
 
-// leave takes o off the link and tells whether it had waited too long.
-func (o *op) leave(s *slot) bool {
+// leave takes o off the link.
+func (o *op) leave(s *slot) {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
 	s.load--
 	o.armed = false
 	o.timer.Stop()
-	return o.expired
 }
 
 // free ends o.

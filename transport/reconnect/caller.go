@@ -17,6 +17,7 @@ type Caller struct {
 	d      transport.Dialer
 	cfg    Config
 	slots  []*slot
+	first  int // Limits.First
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // runSlot
 
@@ -31,6 +32,9 @@ type Caller struct {
 	changed chan struct{} // closed when waiters should look again
 	turn    int           // where the search for a slot starts
 	lastErr error         // why there was no link
+	linked  bool          // there has been a link
+	// prog and vers are those of a call that wants a link.
+	prog, vers uint32
 }
 
 var _ transport.Caller = (*Caller)(nil)
@@ -40,7 +44,7 @@ var _ transport.Caller = (*Caller)(nil)
 func New(d transport.Dialer, cfg Config) *Caller {
 	cfg.setDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Caller{d: d, cfg: cfg, cancel: cancel, changed: make(chan struct{})}
+	c := &Caller{d: d, cfg: cfg, first: d.Limits().First, cancel: cancel, changed: make(chan struct{})}
 	c.xid.Store(rand.Uint32())
 	for range cfg.NConnect {
 		s := &slot{c: c, wake: make(chan struct{}, 1)}
@@ -102,9 +106,9 @@ func (s *slot) want() {
 }
 
 // pick chooses the slot with the fewest calls, in turn where there are several.
-// When its link is not up it is made to connect, and the best of those that are
-// up serves meanwhile; there may be none. mu is held.
-func (c *Caller) pick() *slot {
+// When its link is not up it is made to connect for call, and the best of those
+// that are up serves meanwhile; there may be none. mu is held.
+func (c *Caller) pick(call *transport.Call) *slot {
 	var best, ready *slot
 	for i := range c.slots {
 		s := c.slots[(c.turn+i)%len(c.slots)]
@@ -117,6 +121,7 @@ func (c *Caller) pick() *slot {
 	}
 	c.turn = (c.turn + 1) % len(c.slots)
 	if best != ready {
+		c.prog, c.vers = call.Prog, call.Vers
 		best.want()
 	}
 	return ready

@@ -11,10 +11,12 @@ const (
 	DefaultDialTimeout = 30 * time.Second
 )
 
-// Back-off between attempts to connect.
+// Back-off: the time from the start of an attempt to connect to that of the next.
+// A call that waits must go on soon after the server or the network is back, and
+// an attempt a second is no burden.
 const (
 	firstPause = 100 * time.Millisecond
-	maxPause   = 30 * time.Second
+	maxPause   = time.Second
 )
 
 // Config says how patient a Caller is.

@@ -12,11 +12,17 @@
 // payloads back, and all of them are sent again on another. The next wait is
 // longer by timeo, until timeo × (retrans + 1) have passed; then a soft mount's
 // call fails, and a hard mount's goes on for ever, which is logged once, as is
-// the server's return.
+// the server's return. From its first timeout on a call is overdue
+// (Link.ExchangeOverdue): others may be answered while it is not. As all calls on
+// a link get their time anew on the next, a link is replaced for them at most once
+// in timeo.
 //
 // Links. A slot connects when a call wants it: at once the first time, and then
-// after pauses from 100 ms, doubling to 30 s, until a link brings a valid reply
-// again. A link lost while no call wants one stays lost.
+// 100 ms after the attempt before, which doubles to a second until a link brings
+// a valid reply again. A link lost while no call wants one stays lost. Of a
+// transport whose links carry one call until the first reply, each link but the
+// first begins with a NULL call, so that no call that the server does not answer
+// can be that one.
 //
 // Goroutines: one runSlot for each slot, started by New, joined by Close. Timers
 // only set flags and wake them.

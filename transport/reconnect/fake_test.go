@@ -79,16 +79,18 @@ func (c *fakeClock) advance(d time.Duration) {
 
 // sent is one Exchange of a fakeLink; what is put into answer ends it.
 type sent struct {
-	link   *fakeLink
-	xid    uint32
-	call   *transport.Call
-	answer chan error
+	link    *fakeLink
+	xid     uint32
+	call    *transport.Call
+	overdue bool
+	answer  chan error
 }
 
 // fakeDialer asks the test whether to connect, and how to answer.
 type fakeDialer struct {
 	dials chan chan error
 	sent  chan sent
+	first int // Limits.First
 	mu    sync.Mutex
 	open  int
 	done  bool
@@ -129,8 +131,10 @@ func (d *fakeDialer) Dial(ctx context.Context) (transport.Link, error) {
 
 func (d *fakeDialer) Register(*mem.Arena) error   { return nil }
 func (d *fakeDialer) Unregister(*mem.Arena) error { return nil }
-func (d *fakeDialer) Limits() transport.Limits    { return transport.Limits{Concurrent: 10} }
-func (d *fakeDialer) Stats() transport.Stats      { return transport.Stats{Calls: 7} }
+func (d *fakeDialer) Limits() transport.Limits {
+	return transport.Limits{Concurrent: 10, First: d.first}
+}
+func (d *fakeDialer) Stats() transport.Stats { return transport.Stats{Calls: 7} }
 func (d *fakeDialer) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,6 +146,14 @@ func (d *fakeDialer) Close() error {
 }
 
 func (l *fakeLink) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
+	return l.exchange(ctx, xid, c, false)
+}
+
+func (l *fakeLink) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
+	return l.exchange(ctx, xid, c, true)
+}
+
+func (l *fakeLink) exchange(ctx context.Context, xid uint32, c *transport.Call, overdue bool) error {
 	l.mu.Lock()
 	if l.err != nil {
 		defer l.mu.Unlock()
@@ -150,7 +162,7 @@ func (l *fakeLink) Exchange(ctx context.Context, xid uint32, c *transport.Call) 
 	l.wg.Add(1)
 	l.mu.Unlock()
 	defer l.wg.Done()
-	s := sent{l, xid, c, make(chan error, 1)}
+	s := sent{l, xid, c, overdue, make(chan error, 1)}
 	l.d.sent <- s
 	select {
 	case err := <-s.answer:
@@ -197,8 +209,10 @@ type rig struct {
 	logs  chan string
 }
 
-func newRig(t *testing.T, cfg Config) *rig {
-	r := &rig{T: t, d: newDialer(), clock: newClock(), logs: make(chan string, 100)}
+func newRig(t *testing.T, cfg Config) *rig { return newRigOver(t, newDialer(), cfg) }
+
+func newRigOver(t *testing.T, d *fakeDialer, cfg Config) *rig {
+	r := &rig{T: t, d: d, clock: newClock(), logs: make(chan string, 100)}
 	cfg.Server, cfg.Clock = "srv", r.clock
 	cfg.Logf = func(f string, a ...any) { r.logs <- fmt.Sprintf(f, a...) }
 	r.c = New(r.d, cfg)

@@ -93,6 +93,23 @@ func TestPausesDoubleUntilAReply(t *testing.T) {
 	}
 }
 
+// TestPauseIsFromTheStart: an attempt that has taken as long as the pause is
+// followed by the next at once.
+func TestPauseIsFromTheStart(t *testing.T) {
+	r := newRig(t, Config{Timeo: time.Hour})
+	res := r.call(t.Context())
+	for range 9 {
+		ask := <-r.d.dials
+		r.clock.advance(2 * maxPause)
+		ask <- errors.New("no answer")
+	}
+	r.dial(nil)
+	(<-r.d.sent).answer <- nil
+	if err := <-res; err != nil {
+		t.Error(err)
+	}
+}
+
 // about tells whether got is want, give or take the pauses of a few attempts.
 func about(got, want time.Duration) bool { return got <= want && got > want-5*time.Minute }
 
@@ -115,7 +132,6 @@ func TestHardCallGoesOnForEver(t *testing.T) {
 			if round == 0 && i == 1 {
 				r.wantLog("server srv not responding, still trying")
 			}
-			r.rest()
 			r.dial(nil)
 		}
 	}
@@ -155,7 +171,6 @@ func TestLinkHasItsTime(t *testing.T) {
 	r.clock.advance(time.Minute)
 	<-second.link.done
 	r.wantLog("server srv not responding, still trying")
-	r.rest()
 	r.dial(nil)
 	(<-r.d.sent).answer <- nil
 	if err := <-res; err != nil {
@@ -175,7 +190,6 @@ func TestSoftCallFails(t *testing.T) {
 		t.Errorf("first wait of %v", d)
 	}
 	<-first.link.done
-	r.rest()
 	r.dial(nil)
 	second := <-r.d.sent
 	if d := r.clock.step(); !about(d, time.Hour) {

@@ -2,6 +2,7 @@ package reconnect
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -17,9 +18,10 @@ type slot struct {
 	// replied is set when the present link has brought a valid reply.
 	replied atomic.Bool
 
-	// fails counts the links and attempts in a row that brought none; of
-	// runSlot.
+	// fails counts the links and attempts in a row that brought none, and began
+	// is when the last of them began; of runSlot.
 	fails int
+	began time.Time
 
 	// Guarded by Caller.mu.
 	link      transport.Link // nil unless up
@@ -78,15 +80,21 @@ func (s *slot) awaitCall(ctx context.Context) event {
 }
 
 func (s *slot) dial(ctx context.Context) (transport.Link, event) {
+	s.began = s.c.cfg.Clock.Now()
 	dctx, cancel := context.WithTimeout(ctx, s.c.cfg.DialTimeout)
 	link, err := s.c.d.Dial(dctx)
+	if err == nil {
+		if err = s.c.greet(dctx, link); err != nil {
+			_ = link.Close() // err says what was wrong
+		}
+	}
 	cancel()
 	s.c.mu.Lock()
 	s.attempts++
 	s.err = err
 	if err == nil {
 		s.link, s.condemned, s.wanted = link, false, false
-		s.c.lastErr = nil
+		s.c.lastErr, s.c.linked = nil, true
 		s.replied.Store(false)
 	} else {
 		s.c.lastErr = err
@@ -98,6 +106,26 @@ func (s *slot) dial(ctx context.Context) (transport.Link, event) {
 		return nil, failed
 	}
 	return link, dialed
+}
+
+// greet makes a NULL call on a new link that takes but a few calls before its
+// first reply. A NULL is always answered, where a call that waits for the link,
+// because it was under way on the one before, may be one that the server does
+// not answer, and all others would wait with it for its timeout. The first link
+// of all needs none.
+func (c *Caller) greet(ctx context.Context, link transport.Link) error {
+	c.mu.Lock()
+	needed := c.first > 0 && c.linked && c.prog != 0
+	null := &transport.Call{Prog: c.prog, Vers: c.vers}
+	c.mu.Unlock()
+	if !needed {
+		return nil
+	}
+	err := link.Exchange(ctx, c.xid.Add(1), null)
+	if errors.As(err, new(*transport.RPCError)) {
+		return nil // a reply as good as any
+	}
+	return err
 }
 
 // watch returns when the link is of no more use.
@@ -138,7 +166,7 @@ func (s *slot) close(link transport.Link) event {
 
 // pause waits as long as the failures in a row ask for.
 func (s *slot) pause(ctx context.Context) event {
-	if d := pauseFor(s.fails); d > 0 {
+	if d := pauseFor(s.fails) - s.c.cfg.Clock.Now().Sub(s.began); d > 0 {
 		over := make(chan struct{})
 		t := s.c.cfg.Clock.AfterFunc(d, func() { close(over) })
 		select {

@@ -8,34 +8,72 @@ import (
 // credits limits the calls under way on one connection (RFC 8166 section
 // 3.3.1): to one until the first reply, then to the latest grant, and never to
 // more than was requested. A credit is held from before the call is sent
-// until its reply has come, even when nobody waits for it any more. Those who
-// find none wait, first come, first served.
+// until its reply has come, even when nobody waits for it any more: nothing
+// else gives it back.
+//
+// Calls that the server may never answer must not take all there is. Overdue
+// calls get a credit only after the first reply and leave a quarter of the
+// grant to live ones, which go first. Calls given up cannot be kept from the
+// quarter, as they were live when they took their credit: when they reach into
+// it and a live call has to wait, the connection must be replaced.
 type credits struct {
 	requested int
 
 	mu      sync.Mutex
 	limit   int
+	granted bool // limit is what a reply granted
 	used    int
-	waiters []chan struct{}
+	held    [shares]int // used, by share
+	waiting [overdue + 1][]chan struct{}
 }
+
+// share says what a credit is held for.
+type share uint8
+
+const (
+	// live: a call that has not been overdue.
+	live share = iota
+	// overdue: a call that went unanswered before, on another connection.
+	overdue
+	// abandoned: a call that nobody waits for.
+	abandoned
+	shares
+)
 
 func newCredits(requested int) *credits { return &credits{requested: requested, limit: 1} }
 
-// acquire takes a credit; waited tells whether none was there at once. It ends
-// with ctx, or with errLinkDead when dead is closed.
+// acquire takes a credit for a live call, first come, first served; waited tells
+// whether none was there at once. It ends with ctx, with errLinkDead when dead is
+// closed, or with errClogged.
 func (c *credits) acquire(ctx context.Context, dead <-chan struct{}) (waited bool, err error) {
 	c.mu.Lock()
-	if len(c.waiters) == 0 && c.used < c.limit {
-		c.used++
+	if c.used < c.limit { // then no live call waits
+		c.take(live)
 		c.mu.Unlock()
 		return false, nil
 	}
+	if c.clogged() {
+		c.mu.Unlock()
+		return true, errClogged
+	}
+	return true, c.wait(ctx, dead, live)
+}
+
+// acquireOverdue is acquire for an overdue call.
+func (c *credits) acquireOverdue(ctx context.Context, dead <-chan struct{}) error {
+	c.mu.Lock()
+	return c.wait(ctx, dead, overdue)
+}
+
+// wait takes a credit in its turn. It unlocks c.mu.
+func (c *credits) wait(ctx context.Context, dead <-chan struct{}, s share) (err error) {
 	w := make(chan struct{}, 1)
-	c.waiters = append(c.waiters, w)
+	c.waiting[s] = append(c.waiting[s], w)
+	c.serve()
 	c.mu.Unlock()
 	select {
 	case <-w:
-		return true, nil
+		return nil
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-dead:
@@ -43,23 +81,36 @@ func (c *credits) acquire(ctx context.Context, dead <-chan struct{}) (waited boo
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, other := range c.waiters {
+	q := c.waiting[s]
+	for i, other := range q {
 		if other == w {
-			c.waiters = append(c.waiters[:i], c.waiters[i+1:]...)
-			return true, err
+			c.waiting[s] = append(q[:i], q[i+1:]...)
+			c.serve() // overdue calls may have waited for the last live one
+			return err
 		}
 	}
-	c.used-- // it was handed over meanwhile
-	c.serve()
-	return true, err
+	c.put(s) // it was handed over meanwhile
+	return err
 }
 
-// release gives a credit back.
-func (c *credits) release() {
+// release gives the credit of a live call back.
+func (c *credits) release() { c.releaseOf(live) }
+
+// releaseOf gives a credit back that was held for s.
+func (c *credits) releaseOf(s share) {
 	c.mu.Lock()
-	c.used--
-	c.serve()
+	c.put(s)
 	c.mu.Unlock()
+}
+
+// abandon notes that nobody waits any more for a call with a credit held for s,
+// and tells whether that leaves the connection clogged.
+func (c *credits) abandon(s share) (clogged bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held[s]--
+	c.held[abandoned]++
+	return len(c.waiting[live]) > 0 && c.clogged()
 }
 
 // grant sets the limit to what a reply granted. A grant of zero, which would
@@ -72,20 +123,65 @@ func (c *credits) grant(n uint32) (limit, change int) {
 	}
 	c.mu.Lock()
 	change = limit - c.limit
-	c.limit = limit
+	c.limit, c.granted = limit, true
 	c.serve()
 	c.mu.Unlock()
 	return limit, change
 }
 
-// serve hands credits to those who wait. c.mu is held.
+// take and put count a credit. c.mu is held.
+func (c *credits) take(s share) {
+	c.used++
+	c.held[s]++
+}
+
+func (c *credits) put(s share) {
+	c.used--
+	c.held[s]--
+	c.serve()
+}
+
+// serve hands credits to those who wait: to live calls first, but lest overdue
+// ones never get their turn, to one of those when they have none. c.mu is held.
 func (c *credits) serve() {
-	for len(c.waiters) > 0 && c.used < c.limit {
-		c.used++
-		c.waiters[0] <- struct{}{}
-		c.waiters = append(c.waiters[:0], c.waiters[1:]...)
+	for c.used < c.limit {
+		s := live
+		if none := len(c.waiting[live]) == 0; none || c.held[overdue] == 0 {
+			if len(c.waiting[overdue]) > 0 && c.admits() {
+				s = overdue
+			} else if none {
+				return
+			}
+		}
+		c.take(s)
+		c.waiting[s][0] <- struct{}{}
+		c.waiting[s] = append(c.waiting[s][:0], c.waiting[s][1:]...)
 	}
 }
+
+// admits tells whether an overdue call may have a credit that is free. Where
+// there is only one, it may when nobody else wants it. c.mu is held.
+func (c *credits) admits() bool {
+	if !c.granted {
+		return false
+	}
+	if c.limit == 1 {
+		return len(c.waiting[live]) == 0
+	}
+	return c.doubtful() < c.limit-c.reserve()
+}
+
+// clogged tells whether calls given up hold what is kept for live ones.
+// c.mu is held.
+func (c *credits) clogged() bool {
+	return c.held[abandoned] > 0 && c.doubtful() > c.limit-c.reserve()
+}
+
+// doubtful is how many credits may never come back. c.mu is held.
+func (c *credits) doubtful() int { return c.held[overdue] + c.held[abandoned] }
+
+// reserve is how many credits are kept for live calls. c.mu is held.
+func (c *credits) reserve() int { return max(1, c.limit/4) }
 
 // current is the limit in force.
 func (c *credits) current() int {

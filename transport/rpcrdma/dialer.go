@@ -218,7 +218,7 @@ func (d *dialer) Unregister(a *mem.Arena) error {
 }
 
 func (d *dialer) Limits() transport.Limits {
-	return transport.Limits{MaxSend: d.cfg.MaxPayload, MaxRecv: d.cfg.MaxPayload, Concurrent: d.cfg.Credits}
+	return transport.Limits{MaxSend: d.cfg.MaxPayload, MaxRecv: d.cfg.MaxPayload, Concurrent: d.cfg.Credits, First: 1}
 }
 
 func (d *dialer) Stats() transport.Stats {

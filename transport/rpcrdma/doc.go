@@ -28,7 +28,9 @@
 //   - Each credit in use has a receive posted. Receives are posted again before
 //     anyone is told of a reply.
 //   - A call given up keeps its slot, XID and credit until its reply comes or
-//     the link ends, because the responder still has it.
+//     the link ends, because the responder still has it. When such calls hold
+//     credits of the quarter that overdue ones leave, and a call waits for one,
+//     the link ends (credits.go).
 //   - Errors: nothing reached the wire (NotSent); the link ended, or ctx, before
 //     the reply (Unknown); the responder sent something under the call's XID
 //     (Answered), be it RDMA_ERROR or a reply that breaks the protocol.

@@ -88,17 +88,17 @@ func TestDoneUnderTheCredit(t *testing.T) {
 	waiting := func() int {
 		l.credits.mu.Lock()
 		defer l.credits.mu.Unlock()
-		return len(l.credits.waiters)
+		return len(l.credits.waiting[live]) + len(l.credits.waiting[overdue])
 	}
 	looks := make(chan int, 1)
 	conn.look = func() { looks <- waiting() }
 	ctx, cancel := context.WithCancel(context.Background())
 	results := map[uint32]chan error{}
-	start := func(ctx context.Context, xid uint32) {
+	start := func(ctx context.Context, xid uint32, exchange func(context.Context, uint32, *transport.Call) error) {
 		results[xid] = make(chan error, 1)
 		runExchange := func() {
 			got := 0
-			results[xid] <- l.Exchange(ctx, xid, readCall(mem.Vec{a.Seg(int(xid)*4096, 3000)}, &got))
+			results[xid] <- exchange(ctx, xid, readCall(mem.Vec{a.Seg(int(xid)*4096, 3000)}, &got))
 		}
 		go runExchange()
 	}
@@ -113,9 +113,9 @@ func TestDoneUnderTheCredit(t *testing.T) {
 		h := Header{XID: xid, Version: Version1, Credits: 1, Proc: Msg, Lists: Lists{Read: []ReadSegment{rseg(28, 3000)}}}
 		conn.deliver(append(encodeHeader(&h), rpcAccepted(xid, 3000)...), 0)
 	}
-	start(context.Background(), 1)
+	start(context.Background(), 1, l.Exchange)
 	sent(1)
-	start(ctx, 2)
+	start(ctx, 2, l.Exchange)
 	eventually(t, "a call that waits", func() bool { return waiting() == 1 })
 	answer(1)
 	if n := <-looks; n != 1 {
@@ -127,7 +127,8 @@ func TestDoneUnderTheCredit(t *testing.T) {
 	sent(2)
 	cancel()
 	wantFate(t, <-results[2], transport.Unknown, context.Canceled)
-	start(context.Background(), 3)
+	// A live call would have the link replaced, whose only credit is lost.
+	start(context.Background(), 3, l.ExchangeOverdue)
 	eventually(t, "a call that waits", func() bool { return waiting() == 1 })
 	answer(2)
 	if n := <-looks; n != 1 {

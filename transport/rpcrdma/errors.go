@@ -70,6 +70,9 @@ func badReply(format string, args ...any) error {
 }
 
 var (
+	// errClogged ends a link whose credits are held by calls that nobody waits
+	// for and that the server does not answer.
+	errClogged = errors.New("calls that were given up hold its credits")
 	// errLinkDead stands for the link's own error where a wait ended with it.
 	errLinkDead = errors.New("connection lost")
 	errStalled  = errors.New("the peer takes no data")

@@ -27,14 +27,36 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 	if waited {
 		l.d.stats.creditWaits.Add(1)
 	}
+	if err == errClogged {
+		l.fail(err)
+	}
 	if err != nil {
 		return l.failure(transport.NotSent, err)
 	}
+	return l.exchangeIn(ctx, live, xid, c)
+}
+
+// ExchangeOverdue is Exchange for a call that takes its credit from those that
+// overdue calls may have.
+func (l *link) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
+	if !l.enter() {
+		return l.failure(transport.NotSent, errLinkDead)
+	}
+	defer l.users.Done()
+	if err := l.credits.acquireOverdue(ctx, l.done); err != nil {
+		return l.failure(transport.NotSent, err)
+	}
+	return l.exchangeIn(ctx, overdue, xid, c)
+}
+
+// exchangeIn makes a call that has a credit of the share given.
+func (l *link) exchangeIn(ctx context.Context, in share, xid uint32, c *transport.Call) error {
 	s := l.takeSlot(xid)
 	if s == nil {
-		l.credits.release()
+		l.credits.releaseOf(in)
 		return l.failure(transport.NotSent, errBusyXID)
 	}
+	s.share = in
 	return l.exchange(ctx, s, xid, c)
 }
 
@@ -342,8 +364,9 @@ func (l *link) releaseLong(s *slot) {
 func (l *link) finish(s *slot) {
 	l.mu.Lock()
 	l.putSlot(s)
+	in := s.share
 	l.mu.Unlock()
-	l.credits.release()
+	l.credits.releaseOf(in)
 }
 
 // detach ends an exchange that got no reply: slot and credit stay taken until
@@ -351,10 +374,16 @@ func (l *link) finish(s *slot) {
 func (l *link) detach(s *slot) {
 	l.mu.Lock()
 	late, owing := s.state == slotLate, s.owing
+	clogged := false
 	if !late {
 		s.state = slotDetached
+		clogged = l.credits.abandon(s.share)
+		s.share = abandoned
 	}
 	l.mu.Unlock()
+	if clogged {
+		l.fail(errClogged)
+	}
 	if late && owing {
 		l.sendDone(s)
 	}

@@ -50,7 +50,7 @@ type link struct {
 	scratch  Header
 	repost   []verbs.RecvWR
 	wakeups  []*slot
-	released int // credits to be released after the receives are posted
+	released int // credits of calls given up, to be released after the receives are posted
 
 	// ctl tells runControl that messages are due, ctlSent that the one in
 	// ctlBuf has gone out. control is closed when runControl has ended.

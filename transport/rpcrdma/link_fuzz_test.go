@@ -409,7 +409,7 @@ func (p *linkScript) under(xid uint32) bool {
 		return true
 	}
 	p.l.credits.mu.Lock()
-	waiting := len(p.l.credits.waiters) > 0
+	waiting := len(p.l.credits.waiting[live]) > 0
 	p.l.credits.mu.Unlock()
 	if waiting {
 		return true

@@ -190,7 +190,7 @@ func TestCreditsAreFirstComeFirstServed(t *testing.T) {
 			}
 			order <- i
 		}()
-		untilTrue(t, &c.mu, func() bool { return len(c.waiters) == i+1 })
+		untilTrue(t, &c.mu, func() bool { return len(c.waiting[live]) == i+1 })
 	}
 	cancel()
 	if got := <-order; got != 1 {

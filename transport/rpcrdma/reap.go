@@ -58,7 +58,7 @@ func (l *link) afterBatch() error {
 	}
 	l.wakeups = l.wakeups[:0]
 	for ; l.released > 0; l.released-- {
-		l.credits.release()
+		l.credits.releaseOf(abandoned)
 	}
 	return err
 }

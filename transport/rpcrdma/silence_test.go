@@ -184,11 +184,18 @@ func TestSilence(t *testing.T) {
 			if r.d.long.leased != 0 {
 				t.Error("long buffer not returned")
 			}
-			// The only credit is still taken.
-			short, stop := context.WithTimeout(context.Background(), 5*time.Millisecond)
-			wantFate(t, r.do(short, pingCall(nil)), transport.NotSent, context.DeadlineExceeded)
-			stop()
+			// The only credit is still taken, until the reply.
+			c := r.credits
+			holds := func(used, forNobody int) bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return c.used == used && c.held[abandoned] == forNobody
+			}
+			if !holds(1, 1) {
+				t.Error("the credit of the call was given back")
+			}
 			close(speak)
+			eventually(t, "the credit of the late reply", func() bool { return holds(0, 0) })
 			wantAlive(t, r)
 		})
 	}

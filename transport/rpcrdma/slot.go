@@ -82,6 +82,8 @@ type slot struct {
 
 	state slotState
 	xid   uint32
+	// share is what the credit is held for; the caller sets it.
+	share share
 	// keys are those the peer may still use, until they are dead.
 	keys []key
 	// reply, headerLen and replyLen describe the reply in receive buffer buf,

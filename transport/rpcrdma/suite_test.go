@@ -90,6 +90,13 @@ func (d *warmDialer) Dial(ctx context.Context) (transport.Link, error) {
 	return l, nil
 }
 
+// Limits says that links need no greeting: they have had one.
+func (d *warmDialer) Limits() transport.Limits {
+	l := d.Dialer.Limits()
+	l.First = 0
+	return l
+}
+
 func (d *warmDialer) Stats() transport.Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()

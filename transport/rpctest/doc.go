@@ -8,8 +8,11 @@
 // of a call that was given up, is not touched, that a call whose connection
 // was cut is sent again under its XID, and that nothing is left running.
 //
+// A second suite has calls that a live server does not answer, by a clock of its
+// own: they and calls given up must not keep others waiting.
+//
 // It refuses to know a transport; the garbage that a peer may send is for each
-// transport's own tests, and timeouts for those of transport/reconnect.
+// transport's own tests, and other timeouts for those of transport/reconnect.
 //
 // Goroutines: those of the suite are joined by the subtest that starts them.
 package rpctest

@@ -53,28 +53,31 @@ func Run(t *testing.T, newCaller NewCaller) {
 		{"CutUnderLoad", testCutUnderLoad},
 		{"Close", testClose},
 	} {
-		t.Run(s.name, func(t *testing.T) {
-			t.Cleanup(func() { nothingLeft(t) }) // runs last
-			e := &env{T: t, p: newProgram()}
-			a, err := mem.NewArena(4 * windowSize)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { // after the Caller is closed
-				if err := a.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			e.c, e.cut = newCaller(t, e.p)
-			if err := e.c.Register(a); err != nil {
-				t.Fatal(err)
-			}
-			for i := range 4 {
-				e.wins = append(e.wins, window{a, i * windowSize, windowSize})
-			}
-			s.f(e)
-		})
+		t.Run(s.name, func(t *testing.T) { run(t, newCaller, s.f) })
 	}
+}
+
+// run makes an env for f.
+func run(t *testing.T, newCaller NewCaller, f func(*env)) {
+	t.Cleanup(func() { nothingLeft(t) }) // runs last
+	e := &env{T: t, p: newProgram()}
+	a, err := mem.NewArena(4 * windowSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // after the Caller is closed
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	e.c, e.cut = newCaller(t, e.p)
+	if err := e.c.Register(a); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		e.wins = append(e.wins, window{a, i * windowSize, windowSize})
+	}
+	f(e)
 }
 
 func (e *env) check(err error, format string, args ...any) {

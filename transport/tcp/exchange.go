@@ -85,6 +85,11 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 	return err
 }
 
+// ExchangeOverdue is Exchange: a stream limits no calls.
+func (l *link) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
+	return l.Exchange(ctx, xid, c)
+}
+
 // replyLimit bounds the reply to c.
 func replyLimit(c *transport.Call, limit int) int {
 	n := oncrpc.MaxReplyHeader + c.ReplyMax

@@ -42,31 +42,42 @@ func (c *cutter) cut() {
 
 func callerOver(nconnect int) rpctest.NewCaller {
 	return func(t *testing.T, h transport.Handler) (transport.Caller, func()) {
-		const payload = 1<<20 + 4096
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &cutter{Listener: ln}
-		ctx, stop := context.WithCancel(context.Background())
-		served := make(chan error, 1)
-		go func() { served <- tcp.Serve(ctx, c, h, tcp.ServerConfig{MaxPayload: payload, Concurrent: 128}) }()
-		d, err := tcp.NewDialer(tcp.Config{Addr: ln.Addr().(*net.TCPAddr).AddrPort(), MachineName: "suite", MaxPayload: payload})
-		if err != nil {
-			t.Fatal(err)
-		}
-		caller := reconnect.New(d, reconnect.Config{Server: "suite", Timeo: time.Hour, NConnect: nconnect})
-		t.Cleanup(func() {
-			_ = caller.Close() // the second time in a test that closes it itself
-			stop()
-			if err := <-served; err != nil {
-				t.Errorf("Serve: %v", err)
-			}
-		})
-		return caller, c.cut
+		return newCaller(t, h, reconnect.Config{Server: "suite", Timeo: time.Hour, NConnect: nconnect})
 	}
 }
 
+func newCaller(t *testing.T, h transport.Handler, cfg reconnect.Config) (transport.Caller, func()) {
+	const payload = 1<<20 + 4096
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{Listener: ln}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- tcp.Serve(ctx, c, h, tcp.ServerConfig{MaxPayload: payload, Concurrent: 512}) }()
+	d, err := tcp.NewDialer(tcp.Config{Addr: ln.Addr().(*net.TCPAddr).AddrPort(), MachineName: "suite", MaxPayload: payload})
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := reconnect.New(d, cfg)
+	t.Cleanup(func() {
+		_ = caller.Close() // the second time in a test that closes it itself
+		stop()
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return caller, c.cut
+}
+
 func TestSuite(t *testing.T) { rpctest.Run(t, callerOver(1)) }
+
+func TestUnanswered(t *testing.T) {
+	rpctest.RunUnanswered(t, func(t *testing.T, h transport.Handler, cfg reconnect.Config) transport.Caller {
+		c, _ := newCaller(t, h, cfg)
+		return c
+	})
+}
 
 func TestSuiteOverSeveralLinks(t *testing.T) { rpctest.Run(t, callerOver(4)) }

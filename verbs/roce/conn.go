@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/roce/cm"
 	"github.com/rdmafs/rdmafs/verbs/roce/packet"
@@ -29,6 +31,8 @@ type conn struct {
 	private  []byte
 	readsOut int
 	mtu      int
+	// dialed: the path MTU is this side's choice.
+	dialed bool
 	// settled gets the outcome of a dial.
 	settled chan error
 
@@ -124,6 +128,7 @@ func (c *conn) ended() error {
 // fail ends the connection with err, unless it has ended already. mu is held.
 func (c *conn) fail(op string, err error) {
 	c.q.Fail(&verbs.ConnError{Op: op, Remote: c.remote, Err: err})
+	c.learn()
 	c.notify()
 }
 
@@ -144,6 +149,9 @@ func (c *conn) flush(now time.Duration) {
 		if c.batch.Len() > 0 {
 			if err := c.port.sock.Send(&c.batch); err != nil {
 				c.sendErr = err
+				if errors.Is(err, unix.EMSGSIZE) && c.dialed && c.mtu > leastMTU {
+					c.q.Fail(&rc.ErrTooLarge{MTU: c.mtu})
+				}
 			}
 		}
 	}
@@ -162,6 +170,7 @@ func (c *conn) notify() {
 // unlock unlocks mu and tells the connection manager what it has to know: it
 // comes before mu in the lock order.
 func (c *conn) unlock() {
+	c.learn()
 	var tell func(*conn)
 	switch s := c.q.State(); {
 	case c.id == 0:
@@ -184,6 +193,7 @@ func (c *conn) Close() error {
 		c.mu.Lock()
 		c.closed, c.parted = true, true
 		c.q.Fail(verbs.ErrClosed)
+		c.learn()
 		c.notify()
 		c.mu.Unlock()
 		c.port.part(c)

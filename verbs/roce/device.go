@@ -18,16 +18,19 @@ type Config struct {
 	// Local is the address to dial from unless ConnOptions says otherwise. If it
 	// is not valid the route decides.
 	Local netip.Addr
+	// Logf, when not nil, gets what is worth knowing and no error.
+	Logf func(format string, args ...any)
 }
 
 // Open makes a device. It holds no resource of the system until it is used.
 func Open(c Config) verbs.Device {
-	return &device{config: c, ports: make(map[netip.Addr]*port)}
+	return &device{config: c, ports: make(map[netip.Addr]*port), mtus: pathMTUs{logf: c.Logf}}
 }
 
 type device struct {
 	config  Config
 	regions soft.Regions
+	mtus    pathMTUs
 
 	mu    sync.Mutex
 	ports map[netip.Addr]*port

@@ -32,7 +32,7 @@ func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOption
 	if err != nil {
 		return nil, dialError(to, err)
 	}
-	c.mtu = route.Payload()
+	c.mtu, c.dialed = d.mtus.limit(to.Addr(), route.Payload()), true
 	if err := c.initiate(ctx, &o); err != nil {
 		c.Close()
 		return nil, err

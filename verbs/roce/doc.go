@@ -25,6 +25,9 @@
 //     ends the connection.
 //   - Accept returns when the answer is sent. What is posted before the peer
 //     confirms it waits.
+//   - Where packets of the path MTU are lost and smaller ones are not, the
+//     connection ends in seconds, and the next to that peer has half of it, for as
+//     long as the device is open.
 //   - A peer that is gone is noticed within about half a minute: a silent
 //     connection is probed with a WRITE of nothing.
 //
@@ -54,7 +57,7 @@
 // # Locks
 //
 // Order, outermost first: conn.waiting (held by Wait), port.cmMu, conn.mu,
-// port.mu, port.timerMu. device.mu is held while a port is opened, and none but
+// port.mu, port.timerMu. pathMTUs.mu is a leaf. device.mu is held while a port is opened, and none but
 // port.mu is taken with it held.
 // No lock is held while waiting for a peer except conn.waiting, which is what
 // makes Wait exclusive; Close wakes its holder first.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs/rdmadev"
 )
@@ -18,6 +19,10 @@ type Case struct {
 	Words string
 	// Patience bounds each attempt to connect and what is done over it.
 	Patience time.Duration
+	// Cred is whose rights in the export are looked at. Write: a file may be made
+	// there and removed again, to move data both ways.
+	Cred  nfsclient.Cred
+	Write bool
 
 	// Fuse checks what mount checks before it starts.
 	Fuse func() error
@@ -93,9 +98,14 @@ type Contact interface {
 	// own.
 	Versions(ctx context.Context) (low, high uint32, err error)
 	// Mount asks for the export and for the server's limits over this way.
-	// detail tells what the server said. Links must have been closed; nothing
-	// but Close may follow.
+	// detail tells what the server said. Links must have been closed; of the
+	// above, nothing may follow.
 	Mount(ctx context.Context) (detail string, err error)
+	// Client is the export, once Mount has succeeded.
+	Client() nfsclient.Client
+	// LoweredMTU is the path MTU that was found to be the largest that passes, 0
+	// if the route's is good.
+	LoweredMTU() int
 	Close()
 }
 

@@ -14,8 +14,10 @@
 // A step is a value (report.go), printing them is another matter (render.go).
 // The groups of steps: machine.go (FUSE, limits, providers), devices.go
 // (libraries, modules, RDMA devices), network.go (names, routes), ways.go
-// (connections, RPC), export.go (MOUNT and the trial). examine.go puts them in
-// order.
+// (connections, RPC), export.go (MOUNT and the trial), rights.go (what the caller
+// may do in the export), transfer.go (data both ways). examine.go puts them in
+// order. Of a server's export they change one thing: a file with a name of its
+// own is made, written, read and removed, if the Case lets them.
 //
 // Goroutines: ways.go connects over all ways at once, a runConnect for each,
 // joined before anything is measured. Times are bounded by the Case's Patience

@@ -47,6 +47,9 @@ func TestEverythingThere(t *testing.T) {
 		"Other ways|tcp:20049|ok",
 		"The export /export|export list|ok",
 		"The export /export|admission|ok",
+		"The export /export|rights|ok",
+		"The export /export|transfer of 64 KiB|ok",
+		"The export /export|transfer of 1024 KiB|ok",
 		"Mount|trial mount|ok",
 	} {
 		if !slices.Contains(got, l) {

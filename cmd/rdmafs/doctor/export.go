@@ -34,14 +34,17 @@ func (e *examination) export(ctx context.Context) Section {
 		return s
 	}
 	way.hangUp()
-	ctx, cancel := context.WithTimeout(ctx, e.Patience)
+	mountCtx, cancel := context.WithTimeout(ctx, e.Patience)
 	defer cancel()
-	detail, err := way.contact.Mount(ctx)
+	detail, err := way.contact.Mount(mountCtx)
 	if err != nil {
 		s.add(e.failed("admission", err))
 		return s
 	}
 	s.add(ok("admission", fmt.Sprintf("over %s: %s", way.Name, detail)))
+	ctx, cancel = context.WithTimeout(ctx, e.Patience)
+	defer cancel()
+	s.add(e.data(ctx, way.contact)...)
 	return s
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs/rdmadev"
 	"github.com/rdmafs/rdmafs/verbs/rdmadev/rdmadevtest"
@@ -28,6 +29,8 @@ type fakeWay struct {
 	terms                                *Terms
 	opened, links                        int
 	connected                            netip.Addr
+	export                               *fakeExport
+	lowered                              int
 }
 
 func (w *fakeWay) way(name string, chosen bool) Way {
@@ -68,6 +71,10 @@ func (c *fakeContact) Mount(context.Context) (string, error) {
 	return "NFS version 3", c.w.mount
 }
 
+func (c *fakeContact) Client() nfsclient.Client { return c.w.export }
+
+func (c *fakeContact) LoweredMTU() int { return c.w.lowered }
+
 func (c *fakeContact) Close() { c.w.opened-- }
 
 type fakeLink struct {
@@ -104,9 +111,12 @@ func newRig(t *testing.T, trees ...map[string]string) *rig {
 		rdmadevtest.Plant(t, root, files)
 	}
 	r := &rig{rdma: fakeWay{terms: &Terms{Told: true, SendInline: 4096, RecvInline: 4096, Asked: 128, Granted: 64}}}
+	for _, w := range []*fakeWay{&r.rdma, &r.soft, &r.tcp} {
+		w.export = newFakeExport()
+	}
 	nothing := func() error { return nil }
 	r.Case = Case{
-		Target: "server:/export", Host: "server", Export: "/export", Words: "soft", Patience: time.Minute,
+		Target: "server:/export", Host: "server", Export: "/export", Words: "soft", Patience: time.Minute, Write: true, Cred: nfsclient.Cred{Sys: true, UID: 1000},
 		Fuse:      func() error { return nil },
 		Devices:   &rdmadev.Tree{Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev"), Map: rdmadevtest.Map{}},
 		Memory:    Memory{Limit: NoLimit},
@@ -145,6 +155,9 @@ func (r *rig) examine(t *testing.T) *Report {
 		t.Errorf("%d sections shown, %d reported", len(shown), len(report.Sections))
 	}
 	for _, w := range []*fakeWay{&r.rdma, &r.soft, &r.tcp} {
+		if n := len(w.export.made); n > 0 || w.export.arenas > 0 {
+			t.Errorf("%d files and %d arenas left", n, w.export.arenas)
+		}
 		if w.opened != 0 || w.links != 0 {
 			t.Errorf("%d contacts and %d links left open", w.opened, w.links)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
 	"github.com/rdmafs/rdmafs/verbs/rdmadev"
 )
 
@@ -84,7 +85,7 @@ func WriteInventory(to io.Writer, inv *Inventory) {
 		if len(inv.Devices) > 0 {
 			fmt.Fprintln(to)
 		}
-		fmt.Fprintf(to, "No RDMA device can be used: %s.\n  -> %s\n", a.Why, a.Remedy)
+		plain.Fprintf(to, "No RDMA device can be used: %s.\n  -> %s\n", a.Why, a.Remedy)
 	}
 }
 
@@ -98,11 +99,11 @@ func writeDevice(to io.Writer, d *Listed) {
 	if d.Software {
 		kind = append(kind, "software")
 	}
-	fmt.Fprintf(to, "%s (%s)\n", d.Name, strings.Join(kind, ", "))
+	plain.Fprintf(to, "%s (%s)\n", d.Name, strings.Join(kind, ", "))
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
+		plain.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	if d.Firmware != "" {
 		line("firmware", "%s", d.Firmware)

@@ -30,15 +30,21 @@ func libraryDirs(root, searchPath string) []string {
 		if err != nil {
 			continue
 		}
-		for line := range strings.Lines(string(b)) {
-			if line = strings.TrimSpace(line); strings.HasPrefix(line, "/") {
-				dirs = append(dirs, filepath.Join(root, line))
-			}
-		}
+		dirs = append(dirs, confDirs(root, string(b))...)
 	}
 	for _, pattern := range []string{"lib64", "usr/lib64", "lib", "usr/lib", "usr/lib/*-linux-gnu*"} {
 		found, _ := filepath.Glob(filepath.Join(root, pattern))
 		dirs = append(dirs, found...)
+	}
+	return dirs
+}
+
+// confDirs are the folders that a file of ld.so.conf names, below root.
+func confDirs(root, text string) (dirs []string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "/") {
+			dirs = append(dirs, filepath.Join(root, line))
+		}
 	}
 	return dirs
 }

@@ -1,9 +1,12 @@
 package doctor
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
 )
 
 // Columns of a step: its status, its name, and then the detail.
@@ -14,23 +17,28 @@ const (
 
 // WriteSection prints a section for people.
 func WriteSection(w io.Writer, s Section) {
-	fmt.Fprintf(w, "%s\n", s.Title)
+	plain.Fprintf(w, "%s\n", s.Title)
 	for _, st := range s.Steps {
-		fmt.Fprintf(w, "  %-*s %-*s %s\n", statusWidth, st.Status, nameWidth, st.Name, st.Detail)
+		plain.Fprintf(w, "  %-*s %-*s %s\n", statusWidth, st.Status, nameWidth, st.Name, st.Detail)
 		if st.Remedy != "" {
-			fmt.Fprintf(w, "  %*s %*s -> %s\n", statusWidth, "", nameWidth, "", st.Remedy)
+			plain.Fprintf(w, "  %*s %*s -> %s\n", statusWidth, "", nameWidth, "", st.Remedy)
 		}
 	}
 	fmt.Fprintln(w)
 }
 
 // WriteVerdict prints how it ended.
-func WriteVerdict(w io.Writer, r *Report) { fmt.Fprintln(w, r.Verdict) }
+func WriteVerdict(w io.Writer, r *Report) { plain.Fprintf(w, "%s\n", r.Verdict) }
 
 // WriteJSON prints a whole report for programs.
 func WriteJSON(w io.Writer, r *Report) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(r)
+	if err := e.Encode(r); err != nil {
+		return err
+	}
+	_, err := w.Write(plain.JSON(b.Bytes()))
+	return err
 }

@@ -17,6 +17,10 @@ type read struct {
 	count int
 	// again: it has been answered before.
 	again bool
+	// skipped is from which packet on the peer last asked for it again, blocked
+	// how often.
+	skipped int
+	blocked blocked
 }
 
 // answer is one entry of the responder's queue to the peer: an acknowledgement

@@ -35,6 +35,12 @@
 // try. Each loss shrinks the window, which grows again with acknowledgements.
 // A receiver that was not ready says how long to wait.
 //
+// A path may take less than the path MTU, and then only large packets are lost.
+// Both roles look for that: the requester, when the same large packet is missing
+// again and again, asks for a sign of life with a WRITE of nothing under a number
+// that was used before; the responder sees the same READ asked for, or the same
+// request missing. When it goes on, the queue pair fails with ErrTooLarge.
+//
 // The responder acknowledges duplicates again and remembers as many READs as
 // the peer may have outstanding, to answer them again; what it answers is read
 // from memory anew, through the window, if that is still bound.

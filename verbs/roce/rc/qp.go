@@ -85,6 +85,8 @@ type QP struct {
 	missed bool
 	// heard is when the peer last sent something good.
 	heard time.Duration
+	// suspect is what Suspect says.
+	suspect bool
 	// turn alternates requests and answers.
 	turn bool
 }
@@ -129,6 +131,7 @@ func (q *QP) Fail(err error) {
 	if q.state == Failed {
 		return
 	}
+	q.suspect = q.suspicious(err)
 	q.state, q.err = Failed, err
 	q.memory.revokeAll()
 	q.resp.answers = q.resp.answers[:0]

@@ -39,6 +39,10 @@ type requester struct {
 	window, limit, piece, gained, unasked int
 	// recovered is the una at which a loss was last inferred.
 	recovered uint64
+	// passed: a large packet went that way; blocked, inquire: see passage.go.
+	passed  [2]bool
+	blocked blocked
+	inquire bool
 
 	timing timing
 }
@@ -62,6 +66,10 @@ func (q *QP) nextRequest(now time.Duration, p *Packet) bool {
 	r := &q.req
 	if q.state != Established || now < r.timing.resume {
 		return false
+	}
+	if r.inquire {
+		q.inquiry(p)
+		return true
 	}
 	var e *entry
 	for ; ; r.next++ {
@@ -224,6 +232,10 @@ func (q *QP) acknowledge(now time.Duration, to uint64) (all bool) {
 // progress moves una to the number to and completes what lies before.
 func (q *QP) progress(now time.Duration, to uint64) {
 	r := &q.req
+	if e := r.ring.at(0); to > r.una && q.large(e.total-int(r.una-e.seq)*q.peer.MTU) {
+		r.passed[way(e.op)] = true
+	}
+	r.blocked.count = 0
 	r.gained += int(to - r.una)
 	if r.gained >= r.window && r.window < r.limit {
 		r.window++
@@ -300,6 +312,7 @@ func (q *QP) expire(now time.Duration) {
 		t.backOff()
 		q.missed = true
 		q.lost()
+		q.missing(now)
 	}
 }
 

@@ -28,6 +28,10 @@ type responder struct {
 	write packet.RETH
 
 	answers []answer
+	// gap and unread are signs that large packets do not pass: see passage.go.
+	gap    blocked
+	unread int
+
 	// past are the last READs that were answered or are being answered.
 	past ring[read]
 
@@ -50,12 +54,14 @@ func (q *QP) request(h *packet.Header, payload []byte) {
 			r.silent = true
 			q.answer(answer{psn: r.expect, syndrome: synSequence})
 		}
+		q.gap()
 		return
 	case d < 0:
 		q.duplicate(h)
 		return
 	}
 	r.silent = false
+	r.gap.count, r.unread = 0, 0
 	t := sequence[r.phase][h.Op]
 	if t.step != refuse && t.step != stepRead && !t.part.fits(len(payload), q.peer.MTU) {
 		q.refuse(h, synInvalid, fmt.Sprintf("%d bytes with a path MTU of %d", len(payload), q.peer.MTU))
@@ -195,6 +201,9 @@ func (q *QP) duplicate(h *packet.Header) {
 	r := &q.resp
 	if h.Op != packet.ReadRequest {
 		q.acknowledged(r.expect.Add(-1))
+		if h.Op == packet.WriteOnly && h.RETH.Len == 0 {
+			q.gap() // an inquiry
+		}
 		return
 	}
 	n := int(h.RETH.Len)
@@ -209,6 +218,7 @@ func (q *QP) duplicate(h *packet.Header) {
 		if h.RETH.RKey != rd.key || h.RETH.VA != rd.va+uint64(off) || h.RETH.Len > MaxMessage || n > rd.length-off {
 			return
 		}
+		q.unread(rd, skip)
 		q.replay(read{psn: h.PSN, key: rd.key, va: h.RETH.VA, length: n, count: packet.Count(n, q.peer.MTU), again: true})
 		return
 	}

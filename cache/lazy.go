@@ -1,0 +1,37 @@
+package cache
+
+// What only some inodes need stands apart, and is allocated when it is first
+// needed. Before, an inode points to what all such inodes share, which is empty
+// and stays so: it may be read like an own one, and Inode.own… comes before the
+// first change. Once own, it stays with the inode, so that it may be referred to
+// while mu is released.
+
+// written is for files that this mount writes or cuts.
+type written struct{ wb writeback }
+
+// doubted is for files that the kernel had to be told of.
+type doubted struct {
+	doubts   uint64 // how often the kernel's pages became older than valid.now
+	cleared  uint64 // doubts up to which it has dropped them
+	clearGen uint64 // when the kernel last dropped them
+	toldGen  uint64 // when the last question that Told answered was asked
+}
+
+var (
+	neverWritten written
+	neverDoubted doubted
+)
+
+// ownWritten comes before the first write or truncation; mu is held.
+func (i *Inode) ownWritten() {
+	if i.written == &neverWritten {
+		i.written = new(written)
+	}
+}
+
+// ownDoubted comes before the first doubt; mu is held.
+func (i *Inode) ownDoubted() {
+	if i.doubted == &neverDoubted {
+		i.doubted = new(doubted)
+	}
+}

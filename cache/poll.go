@@ -1,0 +1,121 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// polls are the files that are open for reading. The kernel reads its pages
+// without asking anybody, and does not look at attribute timeouts meanwhile
+// (with FUSE_AUTO_INVAL_DATA it would, and drop all pages of a file at each
+// write of our own). So attributes of these files are asked for when they have
+// expired, and a change found has the pages dropped.
+type polls struct {
+	mu    sync.Mutex
+	files map[*Inode]*poll
+}
+
+type poll struct {
+	i      *Inode
+	cr     nfsclient.Cred // of the first opening
+	opens  int
+	asking bool
+}
+
+const (
+	// maxPolls bounds the GETATTRs under way: files that the server does not
+	// answer for leave room for others.
+	maxPolls = 8
+	// pollIntervalNoAC is how often files are looked at whose attributes are
+	// never believed. Reads of these reach us, but not of mappings.
+	pollIntervalNoAC = time.Second
+)
+
+// add notes that i was opened for reading.
+func (p *polls) add(i *Inode, cr nfsclient.Cred) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.files[i]
+	if f == nil {
+		f = &poll{i: i, cr: cr}
+		p.files[i] = f
+	}
+	f.opens++
+}
+
+// remove undoes one add.
+func (p *polls) remove(i *Inode) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.files[i]
+	if f.opens--; f.opens == 0 {
+		delete(p.files, i)
+	}
+}
+
+// due are the files whose attributes have expired, each pinned until done.
+func (p *polls) due() (due []*poll) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, f := range p.files {
+		if !f.asking && i.expired() {
+			f.asking = true
+			i.refs.Add(1)
+			due = append(due, f)
+		}
+	}
+	return due
+}
+
+func (p *polls) done(f *poll) {
+	p.mu.Lock()
+	f.asking = false
+	p.mu.Unlock()
+	f.i.unpin()
+}
+
+// runPoll asks for attributes that have expired. It ends with ctx; Close joins it.
+func (c *Cache) runPoll(ctx context.Context) {
+	interval := c.cfg.AcRegMin / 2
+	if interval <= 0 {
+		interval = pollIntervalNoAC
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	slots := make(chan struct{}, maxPolls)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, f := range c.polls.due() {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+			}
+			if ctx.Err() != nil || !c.spawn(func() { c.runAsk(ctx, f); <-slots }) {
+				c.polls.done(f)
+			}
+		}
+	}
+}
+
+// runAsk asks for the attributes of one file.
+func (c *Cache) runAsk(ctx context.Context, f *poll) {
+	// Of an error whoever uses the file is told by the next call.
+	_ = c.revalidate(ctx, f.cr, f.i)
+	c.polls.done(f)
+}
+
+// expired says whether another machine may have changed a file unseen for longer
+// than its attributes are believed. While WRITEs of ours are under way, their
+// replies tell.
+func (i *Inode) expired() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.mutating == 0 && !i.fresh(i.c.cfg.Now())
+}

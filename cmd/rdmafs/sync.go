@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rdmafs/rdmafs/fs"
+)
+
+const syncHelp = `Have everything written through a mount sent to the server and committed to its stable
+storage, and return when that is done. The exit code is 0 only if nothing failed.
+
+sync(1), sync(2) and syncfs(2) do not do this: the kernel does not pass them on to a FUSE
+file system. What a program has stored through a shared mapping is known to the daemon
+once the kernel has written it back; msync(2) sees to that.`
+
+func newSyncCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sync MOUNTPOINT",
+		Short: "Make everything written through a mount safe on the server",
+		Long:  syncHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return withCode(exitUsage, fmt.Errorf("sync wants one MOUNTPOINT"))
+			}
+			dir, err := mountPointArg(args[0])
+			if err != nil {
+				return withCode(exitUsage, err)
+			}
+			return withCode(exitFail, syncMount(dir))
+		},
+	}
+}
+
+// syncMount makes safe what was written through the mount at dir.
+func syncMount(dir string) error {
+	m, ok, err := fs.FindMount(dir)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("%s: nothing is mounted there", dir)
+	}
+	wrong, err := syncDevice(dir, m.Device)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w%s", dir, err, remains(dir, err))
+	case wrong != "":
+		return fmt.Errorf("%s: %s", dir, wrong)
+	}
+	return nil
+}
+
+// errEnded: the mount has ended before it was synced. Its end wrote everything,
+// or told those who waited for it what could not be written.
+var errEnded = errors.New("the mount has ended meanwhile")
+
+// syncDevice has the daemon of the mount with a device number, which is or was
+// at dir, sync, and returns what it says went wrong. It waits for the server
+// as long as the daemon does.
+func syncDevice(dir, device string) (wrong string, err error) {
+	daemon, err := hold(dir, "sync "+device)
+	if err != nil {
+		return "", err
+	}
+	defer daemon.Close()
+	said, err := daemon.end()
+	switch {
+	case err != nil:
+		return "", err
+	case said == "":
+		return "", errEnded
+	case said != done:
+		return said, nil
+	}
+	return "", nil
+}

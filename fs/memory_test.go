@@ -1,0 +1,98 @@
+package fs
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/cache/bufpool"
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// everyName is a server that has every name and keeps none.
+type everyName struct {
+	nfsclient.Client
+	files uint64
+}
+
+func (s *everyName) attr(kind nfsclient.FileType, id uint64) nfsclient.Attr {
+	t := time.Unix(1_700_000_000, int64(id))
+	return nfsclient.Attr{Type: kind, Mode: 0o644, Nlink: 1, UID: 1000, GID: 1000, Size: id, Used: id,
+		FSID: 1, FileID: id, Atime: t, Mtime: t, Ctime: t}
+}
+
+func (s *everyName) Root() (nfsclient.Handle, nfsclient.Attr) {
+	return "root", s.attr(nfsclient.Directory, 1)
+}
+
+func (s *everyName) Info() nfsclient.Info { return nfsclient.Info{ReadMax: 1 << 20, WriteMax: 1 << 20} }
+
+// Lookup finds a file with a handle of 36 bytes, as of knfsd's.
+func (s *everyName) Lookup(_ context.Context, _ nfsclient.Cred, dir nfsclient.Handle, name string) (nfsclient.Found, error) {
+	s.files++
+	a, d := s.attr(nfsclient.Regular, s.files+1), s.attr(nfsclient.Directory, 1)
+	return nfsclient.Found{Handle: nfsclient.Handle(fmt.Sprintf("%-24s%012d", "file", s.files)), Attr: &a, Dir: &d}, nil
+}
+
+// newEveryName is a cache of such a server.
+func newEveryName(t testing.TB) *cache.Cache {
+	t.Helper()
+	pool, err := bufpool.New(bufpool.Config{Limit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cache.New(&everyName{}, pool, cache.Config{RSize: 1 << 16, WSize: 1 << 16,
+		AcRegMin: time.Hour, AcRegMax: time.Hour, AcDirMin: time.Hour, AcDirMax: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := pool.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// heap is the bytes in use.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestMemoryOfNames: what a name and the attributes of its file cost, up to the
+// number by which the kernel knows it.
+func TestMemoryOfNames(t *testing.T) {
+	const names, most = 100_000, 850
+	c := newEveryName(t)
+	table := newNodes(c)
+	cr := nfsclient.Cred{Sys: true, UID: 1000, GID: 1000}
+	all := make([]uint64, names)
+	before := heap()
+	for k := range all {
+		// The kernel's requests carry each name in a buffer of its own.
+		e, err := c.Lookup(context.Background(), cr, c.Root(), strings.Clone(fmt.Sprintf("name-%07d", k)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[k] = table.take(e.Inode)
+	}
+	each := (heap() - before) / names
+	t.Logf("%d bytes a name", each)
+	if each > most {
+		t.Errorf("a name costs %d bytes, more than %d", each, most)
+	}
+	for _, id := range all {
+		table.forget(id, 1)
+	}
+}

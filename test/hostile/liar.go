@@ -1,0 +1,172 @@
+package hostile
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+)
+
+// Lie is one way to lie. Tell changes the results of a procedure before they
+// are sent and reports whether it did. r is the liar's, and only for this call.
+//
+// The results of READ come without their data, as a *wire.ReadRes in which only
+// Status and Count count.
+type Lie struct {
+	Name string
+	// About is what a client hears.
+	About string
+	// Seldom: Tell is asked for one reply in three; otherwise for each.
+	Seldom bool
+	// Waits: requests may wait for as long as the lie lasts, as they would for a
+	// server that is away.
+	Waits bool
+	Tell  func(r *rand.Rand, proc uint32, res wire.Message) bool
+}
+
+// Liar serves as Handler does, until it is told to lie.
+type Liar struct {
+	transport.Handler
+
+	mu   sync.Mutex
+	rand *rand.Rand
+	lie  *Lie
+	told int
+	more chan struct{} // closed when told grows
+}
+
+// New puts a Liar before h. Its choices follow from seed.
+func New(h transport.Handler, seed uint64) *Liar {
+	return &Liar{Handler: h, rand: rand.New(rand.NewPCG(seed, 1813)), more: make(chan struct{})}
+}
+
+// Set has lie told from now on, nothing but the truth if it is nil, and returns
+// how often the one before was told.
+func (l *Liar) Set(lie *Lie) (told int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	told, l.told = l.told, 0
+	l.lie = lie
+	return told
+}
+
+// Await returns when the lie that is set was told n times, or with ctx's error.
+func (l *Liar) Await(ctx context.Context, n int) error {
+	for {
+		l.mu.Lock()
+		told, more := l.told, l.more
+		l.mu.Unlock()
+		if told >= n {
+			return nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Serve has the call served, and may change what comes of it.
+func (l *Liar) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
+	start := len(q.Reply.Bytes())
+	stat := l.Handler.Serve(ctx, q)
+	if q.Prog != wire.NFSProgram || q.Proc == wire.ProcNull || stat != transport.Success {
+		return stat
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lie == nil || l.lie.Seldom && l.rand.IntN(3) != 0 {
+		return stat
+	}
+	told := false
+	switch q.Proc {
+	case wire.ProcRead:
+		told = l.read(q, start)
+	default:
+		told = l.results(q, start)
+	}
+	if told {
+		l.told++
+		close(l.more)
+		l.more = make(chan struct{})
+	}
+	return stat
+}
+
+// results lies in the results of a procedure without bulk data; l.mu is held.
+func (l *Liar) results(q *transport.Request, start int) bool {
+	res := emptyResults(q.Proc)
+	if res == nil {
+		return false
+	}
+	var r xdr.Reader
+	r.Reset(append([]byte(nil), q.Reply.Bytes()[start:]...), nil, nil)
+	if res.Parse(&r); r.End() != nil || !l.lie.Tell(l.rand, q.Proc, res) {
+		return false
+	}
+	q.Reply.Truncate(start)
+	res.Append(q.Reply)
+	return true
+}
+
+// read lies in the results of READ, whose data may stand in a payload and is
+// left where it is; l.mu is held.
+func (l *Liar) read(q *transport.Request, start int) bool {
+	// count, eof and the length of the data are the last words before it, behind
+	// a status and attributes.
+	b := q.Reply.Bytes()
+	count := len(b) - 12
+	whole := count >= start+92
+	var res wire.ReadRes
+	if !l.lie.Tell(l.rand, q.Proc, &res) {
+		return false
+	}
+	switch {
+	case res.Status != 0:
+		q.Reply.Truncate(start)
+		res.Append(q.Reply)
+	case whole:
+		q.Reply.SetUint32(count, res.Count)
+	}
+	return res.Status != 0 || whole
+}
+
+// emptyResults is where those of a procedure are decoded; nil when they hold
+// bulk data.
+func emptyResults(proc uint32) wire.Message {
+	switch proc {
+	case wire.ProcGetAttr:
+		return &wire.GetAttrRes{}
+	case wire.ProcSetAttr, wire.ProcRemove, wire.ProcRmdir:
+		return &wire.WccRes{}
+	case wire.ProcLookup:
+		return &wire.LookupRes{}
+	case wire.ProcAccess:
+		return &wire.AccessRes{}
+	case wire.ProcWrite:
+		return &wire.WriteRes{}
+	case wire.ProcCreate, wire.ProcMkdir, wire.ProcSymlink, wire.ProcMknod:
+		return &wire.MadeRes{}
+	case wire.ProcRename:
+		return &wire.RenameRes{}
+	case wire.ProcLink:
+		return &wire.LinkRes{}
+	case wire.ProcReadDir:
+		return &wire.ReadDirRes{}
+	case wire.ProcReadDirPlus:
+		return &wire.ReadDirRes{Plus: true}
+	case wire.ProcFSStat:
+		return &wire.FSStatRes{}
+	case wire.ProcFSInfo:
+		return &wire.FSInfoRes{}
+	case wire.ProcPathConf:
+		return &wire.PathConfRes{}
+	case wire.ProcCommit:
+		return &wire.CommitRes{}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package mount
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// TestSoftServerGone: on a soft mount whose server has ended, with nobody
+// listening in its place, stat and open fail with EIO, whatever the attempts to
+// connect failed with.
+func TestSoftServerGone(t *testing.T) {
+	s := startServer(t, serverOptions{})
+	if err := os.WriteFile(filepath.Join(s.export, "f"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var dirs []string
+	for _, proto := range []string{"rdma", "tcp"} {
+		m := s.mount(t, proto, "soft,timeo=30,retrans=0,noac")
+		if _, err := os.ReadFile(filepath.Join(m.Dir, "f")); err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, m.Dir)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for _, dir := range dirs {
+		for what, try := range map[string]func() error{
+			"stat": func() error { _, err := os.Stat(filepath.Join(dir, "f")); return err },
+			"open": func() error { _, err := os.Open(filepath.Join(dir, "f")); return err },
+		} {
+			all.Go(func() {
+				if err := try(); !errors.Is(err, syscall.EIO) {
+					t.Errorf("%s in %s: %v, want EIO", what, dir, err)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
