@@ -6,10 +6,15 @@ import "fmt"
 const liar = "server that lies"
 
 func init() {
-	faults[liar] = &fault{what: "COMMIT does nothing and says that it did", lossy: true, run: func(c *run) error {
+	faults[liar] = &fault{what: "COMMIT and stable WRITE do nothing and say that they did", lossy: true, run: func(c *run) error {
 		// To the end: an honest COMMIT would make up for it.
-		c.injected++
-		return c.server.tell("lie")
+		if err := c.server.tell("lie"); err != nil {
+			return err
+		}
+		if err := c.progress(5, 1); err != nil {
+			return err
+		}
+		return c.struck(1)
 	}}
 }
 

@@ -37,8 +37,8 @@ func (h handler) Serve(ctx context.Context, q *transport.Request) transport.Acce
 		}
 	}
 	start := len(q.Reply.Bytes())
-	if r.liar && q.Proc == wire.ProcCommit {
-		return h.lie(q)
+	if r.liar && h.lie(q) {
+		return transport.Success
 	}
 	if (q.Proc == wire.ProcRead || q.Proc == wire.ProcWrite) && h.hit(func(r *rules) int { return r.jukebox }) {
 		q.Reply.Uint32(uint32(nfsclient.ErrJukebox))
@@ -133,12 +133,30 @@ func (s *Script) learn(q *transport.Request, start int, name, freeze string) {
 	}
 }
 
-// lie answers a COMMIT without carrying it out.
-func (s *Script) lie(q *transport.Request) transport.AcceptStat {
+// lie answers a COMMIT, or a WRITE that is to be stable, without carrying it out.
+func (s *Script) lie(q *transport.Request) bool {
+	s.mu.Lock()
+	verf := s.verf
+	s.mu.Unlock()
+	switch q.Proc {
+	case wire.ProcCommit:
+		res := wire.CommitRes{Verifier: verf}
+		res.Append(q.Reply)
+	case wire.ProcWrite:
+		probe := *q.Args
+		probe.String(wire.MaxHandle)
+		probe.Uint64()
+		count, stable := probe.Uint32(), nfsclient.Stable(probe.Uint32())
+		if stable == nfsclient.Unstable {
+			return false
+		}
+		res := wire.WriteRes{Count: count, Committed: stable, Verifier: verf}
+		res.Append(q.Reply)
+	default:
+		return false
+	}
 	s.mu.Lock()
 	s.struck++
-	res := wire.CommitRes{Verifier: s.verf}
 	s.mu.Unlock()
-	res.Append(q.Reply)
-	return transport.Success
+	return true
 }

@@ -48,7 +48,7 @@ func New(seed uint64) *Script { return &Script{dice: rand.New(rand.NewPCG(seed, 
 //	jukebox P         … of READ and WRITE are NFS3ERR_JUKEBOX
 //	credits N         each reply over RDMA grants N
 //	freeze NAME       calls for the file of that name are not answered
-//	lie               COMMIT does nothing and says that it did
+//	lie               COMMIT and stable WRITE do nothing and say that they did
 //	clock SECONDS     is added to every time in attributes
 func (s *Script) Do(line string) error {
 	s.mu.Lock()
