@@ -102,7 +102,11 @@ func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint3
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	n, err := file.Write(ctx, data, int64(in.Offset))
+	write := file.Write
+	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
+		write = file.WriteBack
+	}
+	n, err := write(ctx, data, int64(in.Offset))
 	if err != nil {
 		return 0, errno(err)
 	}
