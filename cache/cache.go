@@ -23,6 +23,7 @@ type Cache struct {
 	root *Inode
 	fsid uint64 // of root
 	seed maphash.Seed
+	born time.Time // when New was called
 	// instance is a number that no other cache has.
 	instance uint64
 
@@ -98,6 +99,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
 		dirty: map[*Inode]struct{}{}, lost: map[*Inode]error{}, sillies: map[*Inode]*silly{},
 	}
+	c.born = cfg.Now()
 	c.life, c.end = context.WithCancel(context.Background())
 	st := c.stamp()
 	h, a := cl.Root()
