@@ -23,13 +23,14 @@ type Cache struct {
 	root *Inode
 	fsid uint64 // of root
 	seed maphash.Seed
-	born time.Time // when New was called
 	// instance is a number that no other cache has.
 	instance uint64
 
 	// gen orders what happens here: replies by when their calls were sent,
 	// attributes by when they were taken over.
 	gen atomic.Uint64
+
+	born time.Time // when New was called
 
 	// life bounds the calls of background goroutines; Close ends it.
 	life context.Context
