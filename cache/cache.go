@@ -34,6 +34,8 @@ type Cache struct {
 	// staleGen is when a handle was last found stale.
 	staleGen atomic.Uint64
 
+	born time.Time // when New was called
+
 	// life bounds the calls of background goroutines; Close ends it.
 	life context.Context
 	end  context.CancelFunc
@@ -111,6 +113,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	if m := info.MaxFileSize; m > 0 && m < uint64(maxOffset) {
 		c.maxSize = int64(m)
 	}
+	c.born = cfg.Now()
 	c.life, c.end = context.WithCancel(context.Background())
 	st := c.stamp()
 	h, a := cl.Root()
