@@ -46,6 +46,7 @@ type Cache struct {
 	waiting atomic.Int64
 	opens   atomic.Int64 // open files
 	noPlus  atomic.Bool  // the server has no READDIRPLUS
+	listed  atomic.Int64 // entries that open directories hold
 
 	mu      sync.Mutex
 	ended   bool // no goroutine may be started any more
