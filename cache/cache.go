@@ -48,6 +48,7 @@ type Cache struct {
 	waiting atomic.Int64
 	opens   atomic.Int64 // open files
 	noPlus  atomic.Bool  // the server has no READDIRPLUS
+	listed  atomic.Int64 // entries that open directories hold
 
 	polls polls
 

@@ -96,7 +96,8 @@
 // quarter of the pool alone. When someone waits for memory, what was read
 // ahead is dropped and everything is sent and committed; neither needs a
 // buffer, so there is always an end to the wait. An open directory keeps the parts
-// that it has read, 16,384 entries and the part in use.
+// that it has read, 16,384 entries and the part in use, and all of them together
+// 262,144 before each has that part only.
 //
 // # Goroutines and locks
 //
