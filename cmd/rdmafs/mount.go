@@ -255,7 +255,7 @@ func (m *mountArgs) serve() error {
 	case <-detached:
 		// Open files may go on writing; the kernel fails what is left of the
 		// mount.
-		return end(s.cache.Sync(forced.late), "ended by a signal: the mount was detached, and files still open on it fail from now on")
+		return end(errors.Join(s.cache.Sync(forced.late), control.stopSyncs()), "ended by a signal: the mount was detached, and files still open on it fail from now on")
 	case <-forced.late.Done():
 		err := errors.New("files were open, and what they had not written is lost")
 		log.Printf("forced to end: %v", err)
@@ -264,8 +264,8 @@ func (m *mountArgs) serve() error {
 	}
 	close(unmounted)
 	<-watcher
-	control.stopSyncs()
-	return end(s.close(forced.late, log.Printf), "unmounted")
+	unheard := control.stopSyncs()
+	return end(errors.Join(unheard, s.close(forced.late, log.Printf)), "unmounted")
 }
 
 // runWait closes ended when the file system has been unmounted.
