@@ -99,7 +99,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
-	f.pruner.Go(func() { f.runPrune(ctx) })
+	f.pruner.Go(func() { f.runPrune(f.ctx) })
 	k.attach(f)
 	if m, ok, err := FindMount(dir); ok && err == nil {
 		f.number = m.Device
