@@ -49,21 +49,23 @@ type Cache struct {
 
 	polls polls
 
-	mu      sync.Mutex
-	ended   bool // no goroutine may be started any more
-	inodes  map[nfsclient.Handle]*Inode
-	inos    map[uint64]*Inode
-	opened  map[*Inode]struct{} // with open files, which pin them
-	dirty   map[*Inode]struct{} // with staged data; each is pinned
-	lost    map[*Inode]error    // write errors that no open file was told of
-	stalled []*Inode            // want to send but found all writers busy; pinned
-	writers int                 // background WRITEs under way
-	names   list.List           // of *dentry, oldest first
-	sillies map[*Inode]*silly
-	sillyNo uint32        // the last name of the kind, of this cache
-	roomy   chan struct{} // closed and replaced when staged falls
-	notices []notice
-	noticed chan struct{} // capacity 1: there are notices
+	mu     sync.Mutex
+	ended  bool // no goroutine may be started any more
+	inodes map[nfsclient.Handle]*Inode
+	inos   map[uint64]*Inode
+	opened map[*Inode]struct{} // with open files, which pin them
+	dirty  map[*Inode]struct{} // with staged data; each is pinned
+	lost   map[*Inode]*loss    // of which no program was told
+	// lostMore counts the losses beyond maxLost.
+	lostMore int
+	stalled  []*Inode  // want to send but found all writers busy; pinned
+	writers  int       // background WRITEs under way
+	names    list.List // of *dentry, oldest first
+	sillies  map[*Inode]*silly
+	sillyNo  uint32        // the last name of the kind, of this cache
+	roomy    chan struct{} // closed and replaced when staged falls
+	notices  []notice
+	noticed  chan struct{} // capacity 1: there are notices
 }
 
 // maxWriters bounds the background WRITEs of all files.
@@ -102,7 +104,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		cl: cl, pool: pool, cfg: cfg, seed: maphash.MakeSeed(), instance: rand.Uint64(),
 		kick: make(chan struct{}, 1), roomy: make(chan struct{}), noticed: make(chan struct{}, 1),
 		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
-		dirty: map[*Inode]struct{}{}, lost: map[*Inode]error{}, sillies: map[*Inode]*silly{},
+		dirty: map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, sillies: map[*Inode]*silly{},
 		polls: polls{files: map[*Inode]*poll{}},
 	}
 	c.maxSize = maxOffset
@@ -154,19 +156,9 @@ func (c *Cache) Sync(ctx context.Context) error {
 		}
 		i.unpin()
 	}
+	c.nameLosses()
 	c.removeSillies(ctx)
 	return errors.Join(append(errs, c.takeLost()...)...)
-}
-
-// takeLost is the write errors that nobody was told of.
-func (c *Cache) takeLost() (errs []error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, err := range c.lost {
-		errs = append(errs, fmt.Errorf("cache: data of inode %d lost: %w", i.ino, err))
-	}
-	clear(c.lost)
-	return errs
 }
 
 // Close is Sync, and joins all background work. The error says whether data was
@@ -191,10 +183,14 @@ func (c *Cache) Close(ctx context.Context) error {
 		i.unpin()
 	}
 	c.dropStaged()
-	for _, i := range c.dirtyInodes() {
+	dirty := c.dirtyInodes()
+	c.mu.Lock()
+	paths := c.paths(dirty...)
+	c.mu.Unlock()
+	for k, i := range dirty {
 		i.mu.Lock()
 		if n := i.wb.abandon(i); n > 0 {
-			errs = append(errs, fmt.Errorf("cache: %d bytes of inode %d not written: %w", n, i.ino, ErrClosed))
+			errs = append(errs, fmt.Errorf("cache: %d bytes of %s not written: %w", n, paths[k], ErrClosed))
 		}
 		i.unlock()
 		i.unpin()

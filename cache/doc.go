@@ -14,8 +14,9 @@
 // storage, whatever crashed in between. Unstable writes are kept until a COMMIT
 // answers with the verifier of their WRITE (RFC 1813 section 4.8); otherwise
 // they are sent again. A single buffer is written FILE_SYNC instead. Data that
-// cannot be written is dropped only after the error was recorded; each opening
-// is told once, by Write, Flush or Fsync, and Close tells what no opening was.
+// cannot be written is dropped only after the error was recorded: Write and
+// Flush of each opening return it until Fsync has. What no program was told of
+// is told by the next opening's Fsync, or else by the log, Sync and Close.
 //
 // Reads see what was written here before they began, wherever it stands. No
 // two WRITEs under way overlap, so that their order on the server is the order

@@ -3,6 +3,8 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -32,7 +34,9 @@ func (r *refuse) hook(op string, done bool) error {
 	return nil
 }
 
-func TestWriteErrorsAreReportedOncePerOpening(t *testing.T) {
+// TestOnlyFsyncSettlesAWriteError: each opening's writes and closes fail until
+// its own fsync has failed once.
+func TestOnlyFsyncSettlesAWriteError(t *testing.T) {
 	for _, s := range []nfsclient.Status{nfsclient.ErrNoSpace, nfsclient.ErrDQuot, nfsclient.ErrIO, nfsclient.ErrStale, nfsclient.ErrAccess} {
 		for _, op := range []string{"WRITE", "COMMIT"} {
 			var r refuse
@@ -44,21 +48,176 @@ func TestWriteErrorsAreReportedOncePerOpening(t *testing.T) {
 			check(t, err)
 			r.set(op, s)
 			write(t, f, pattern(200_000, 1), 0)
-			if err := f.Flush(ctx); status(err) != s {
-				t.Errorf("%s, %v: flush: %v", op, s, err)
+			for range 2 {
+				if err := f.Flush(ctx); status(err) != s {
+					t.Errorf("%s, %v: flush: %v", op, s, err)
+				}
+				if _, err := f.Write(ctx, []byte("x"), 0); status(err) != s {
+					t.Errorf("%s, %v: write: %v", op, s, err)
+				}
 			}
-			if err := f.Fsync(ctx); err != nil {
-				t.Errorf("%s, %v: reported twice: %v", op, s, err)
+			if err := f.Fsync(ctx); status(err) != s {
+				t.Errorf("%s, %v: fsync: %v", op, s, err)
 			}
-			if _, err := g.Write(ctx, []byte("x"), 0); status(err) != s {
-				t.Errorf("%s, %v: other opening's write: %v", op, s, err)
+			for n, again := range []func(context.Context) error{f.Fsync, f.Flush} {
+				if err := again(ctx); err != nil {
+					t.Errorf("%s, %v, %d: settled, but told again: %v", op, s, n, err)
+				}
+			}
+			for range 2 {
+				if _, err := g.Write(ctx, []byte("x"), 0); status(err) != s {
+					t.Errorf("%s, %v: other opening's write: %v", op, s, err)
+				}
 			}
 			r.set("", 0)
+			write(t, f, []byte("x"), 0)
+			check(t, f.Flush(ctx))
+			if err := g.Fsync(ctx); status(err) != s {
+				t.Errorf("%s, %v: other opening's fsync: %v", op, s, err)
+			}
 			write(t, g, []byte("x"), 0)
 			check(t, g.Flush(ctx))
 			f.Release()
 			g.Release()
 		}
+	}
+}
+
+// TestErrorsThatOthersHear: an error reaches fsync and close of an opening whose
+// descriptor another process has closed; one that no program was told of reaches
+// the next fsync, or, if there is none, the log and Close, by path.
+func TestErrorsThatOthersHear(t *testing.T) {
+	for _, name := range []string{"fsync", "close", "later fsync", "Close", "Close, hidden"} {
+		t.Run(name, func(t *testing.T) {
+			var r refuse
+			srv := newFake(t)
+			srv.hook = r.hook
+			var mu sync.Mutex
+			var log []string
+			cfg := testConfig()
+			cfg.Logf = func(format string, args ...any) {
+				mu.Lock()
+				log = append(log, fmt.Sprintf(format, args...))
+				mu.Unlock()
+			}
+			c := newCache(t, srv, cfg)
+			e := must[Entry](t)(c.Mkdir(ctx, alice, c.Root(), "d", nfsclient.SetAttr{}))
+			dir := e.Inode
+			defer c.Forget(dir, 1)
+			e, f, err := c.Create(ctx, alice, dir, "a", nfsclient.SetAttr{}, false, rw)
+			check(t, err)
+			defer c.Forget(e.Inode, 1)
+			if name == "Close, hidden" {
+				check(t, c.Unlink(ctx, alice, dir, "a"))
+			}
+			r.set("WRITE", nfsclient.ErrNoSpace)
+			write(t, f, pattern(200_000, 1), 0)
+			if name == "fsync" || name == "close" {
+				if err := f.Flush(ctx); status(err) != nfsclient.ErrNoSpace {
+					t.Errorf("close by another: %v", err)
+				}
+			} else {
+				check(t, f.i.sync(ctx))
+			}
+			r.set("", 0)
+			switch name {
+			case "fsync":
+				if err := f.Fsync(ctx); status(err) != nfsclient.ErrNoSpace {
+					t.Errorf("fsync: %v", err)
+				}
+			case "close":
+				if err := f.Flush(ctx); status(err) != nfsclient.ErrNoSpace {
+					t.Errorf("close: %v", err)
+				}
+			}
+			if len(log) != 0 {
+				t.Errorf("logged, though somebody may be told: %q", log)
+			}
+			f.Release()
+			if name == "later fsync" {
+				g, _, err := c.Open(ctx, alice, dir.names["a"].child, rw)
+				check(t, err)
+				write(t, g, []byte("x"), 0) // nothing of its own was lost
+				check(t, g.Flush(ctx))
+				if err := g.Fsync(ctx); status(err) != nfsclient.ErrNoSpace {
+					t.Errorf("fsync of the next opening: %v", err)
+				}
+				check(t, g.Fsync(ctx))
+				g.Release()
+			}
+			err = c.Close(ctx)
+			mu.Lock()
+			said := strings.Join(log, " ")
+			mu.Unlock()
+			if !strings.HasPrefix(name, "Close") {
+				if err != nil {
+					t.Errorf("Close tells what a program was told: %v", err)
+				}
+				if logged := name == "later fsync"; logged != (said != "") {
+					t.Errorf("logged: %q", said)
+				}
+				return
+			}
+			want := `"/d/a"`
+			if name == "Close, hidden" {
+				want += " (removed while open)"
+			}
+			if status(err) != nfsclient.ErrNoSpace || !strings.Contains(err.Error(), want) {
+				t.Errorf("Close: %v, want %s in it", err, want)
+			}
+			if strings.Count(said, want) != 1 {
+				t.Errorf("logged: %q", said)
+			}
+		})
+	}
+}
+
+// TestPagesAreWrittenInSpiteOfAnError: the kernel gives up on pages that it was
+// refused to write back.
+func TestPagesAreWrittenInSpiteOfAnError(t *testing.T) {
+	var r refuse
+	srv := newFake(t)
+	srv.hook = r.hook
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	r.set("WRITE", nfsclient.ErrNoSpace)
+	write(t, f, []byte("gone"), 0)
+	check(t, f.i.drain(ctx))
+	r.set("", 0)
+	if n, err := f.WriteBack(ctx, []byte("pages"), 0); n != 5 || err != nil {
+		t.Errorf("%d pages' bytes, %v", n, err)
+	}
+	if err := f.Fsync(ctx); status(err) != nfsclient.ErrNoSpace {
+		t.Errorf("fsync: %v", err)
+	}
+	if got := string(srv.content("a")); got != "pages" {
+		t.Errorf("the server has %q", got)
+	}
+}
+
+// TestStableWritesTryAgain: who opens with O_SYNC or O_DIRECT need not fsync to go
+// on after an error.
+func TestStableWritesTryAgain(t *testing.T) {
+	for _, mode := range []OpenMode{{Write: true, Sync: true}, {Write: true, Direct: true}} {
+		var r refuse
+		srv := newFake(t)
+		srv.hook = r.hook
+		c := newCache(t, srv, testConfig())
+		create(t, c, "a").Release()
+		f, _ := open(t, c, "a", mode)
+		r.set("WRITE", nfsclient.ErrNoSpace)
+		for range 2 {
+			if _, err := f.Write(ctx, []byte("x"), 0); status(err) != nfsclient.ErrNoSpace {
+				t.Errorf("%+v: %v", mode, err)
+			}
+		}
+		r.set("", 0)
+		write(t, f, []byte("x"), 0)
+		if got := string(srv.content("a")); got != "x" {
+			t.Errorf("%+v: the server has %q", mode, got)
+		}
+		f.Release()
 	}
 }
 

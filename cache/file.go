@@ -19,7 +19,8 @@ type File struct {
 	key  userKey
 	mode OpenMode
 
-	told uint64 // the inode's errors up to here were reported; by i.mu
+	opened uint64 // the inode's errors when it was opened
+	told   uint64 // Fsync has told of errors up to here; by i.mu
 
 	mu       sync.Mutex
 	released bool
@@ -151,7 +152,14 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
 		i.ownWritten()
 	}
 	i.removed = false // it has a name that another machine gave it
-	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, told: i.wb.errors}
+	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, opened: i.wb.errors, told: i.wb.errors}
+	if i.wb.errors > 0 {
+		c.mu.Lock()
+		if c.lost[i] != nil {
+			f.told--
+		}
+		c.mu.Unlock()
+	}
 	i.mu.Unlock()
 	if mode.Read {
 		c.polls.add(i, cr)
@@ -161,39 +169,6 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
 
 // Inode is the file that f is an opening of.
 func (f *File) Inode() *Inode { return f.i }
-
-// Flush is close(2): everything written so far is on stable storage, or the
-// error says what became of it. Who only reads waits for nobody.
-func (f *File) Flush(ctx context.Context) error {
-	if !f.mode.Write {
-		return nil
-	}
-	return f.Fsync(ctx)
-}
-
-// Fsync puts everything written to the file so far, by whomever, on stable
-// storage.
-func (f *File) Fsync(ctx context.Context) error {
-	if err := f.i.sync(ctx); err != nil {
-		return err
-	}
-	return f.report()
-}
-
-// report returns an error of background writing that f was not told of.
-func (f *File) report() error {
-	i := f.i
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if f.told == i.wb.errors {
-		return nil
-	}
-	f.told = i.wb.errors
-	i.c.mu.Lock()
-	delete(i.c.lost, i)
-	i.c.mu.Unlock()
-	return i.wb.err
-}
 
 // Release ends the use of f; data not yet written goes on being written. What
 // was staged for reading goes with the last opening, and so does a file that
@@ -218,6 +193,7 @@ func (f *File) Release() {
 	if last {
 		c.mu.Lock()
 		delete(c.opened, i)
+		c.logLoss(i)
 		c.mu.Unlock()
 		i.detachSpans(0, maxOffset)
 	}

@@ -12,6 +12,7 @@ import (
 type silly struct {
 	dir  *Inode
 	name string
+	was  string // its name before
 	cr   nfsclient.Cred
 	busy chan struct{} // being removed until it is closed; guarded by Cache.mu
 }
@@ -77,7 +78,7 @@ func (c *Cache) hide(ctx context.Context, cr nfsclient.Cred, dir *Inode, name st
 		return err
 	}
 	dir.refs.Add(1)
-	s := &silly{dir: dir, name: to, cr: cr}
+	s := &silly{dir: dir, name: to, was: name, cr: cr}
 	i.silly = s
 	gone := i.opens == 0
 	i.refs.Add(1)

@@ -10,40 +10,82 @@ import (
 
 // Write writes src at off. The bytes are staged, to be sent in the background,
 // unless the file was opened Sync or Direct or the mount is noac: then they
-// are on stable storage when Write returns. Errors of earlier background
-// writes are returned here, once for each opening; nothing is written then.
+// are on stable storage when Write returns. An error of earlier background
+// writes is returned here until Fsync has told of it; nothing is written then.
+// What is stable at once is tried all the same: its result is its own.
 func (f *File) Write(ctx context.Context, src []byte, off int64) (int, error) {
-	return f.write(ctx, src, off, false)
+	return f.take(ctx, src, off, false)
 }
 
-// write is Write, or Append with atEnd.
-func (f *File) write(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
-	if !f.mode.Write {
-		return 0, ErrBadMode
-	}
-	src, err := f.c.fit(src, off)
+// take is Write, or Append with atEnd.
+func (f *File) take(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
+	src, err := f.mayWrite(src, off)
 	if err != nil {
 		return 0, err
 	}
-	if err := f.report(); err != nil {
+	switch {
+	case len(src) == 0:
+		return 0, f.pending()
+	case f.mode.Direct:
+		return f.writeDirect(ctx, src, off, atEnd)
+	case f.mode.Sync || f.c.cfg.NoAC:
+		return f.writeThrough(ctx, src, off, atEnd)
+	}
+	if err := f.pending(); err != nil {
 		return 0, err
 	}
-	if len(src) == 0 {
-		return 0, nil
+	return f.write(ctx, src, off, atEnd)
+}
+
+// WriteBack is Write for the kernel's pages that were stored to by a mapping.
+// No error of another write has it refused: nobody would write those pages
+// again.
+func (f *File) WriteBack(ctx context.Context, src []byte, off int64) (int, error) {
+	src, err := f.mayWrite(src, off)
+	if err != nil {
+		return 0, err
 	}
-	if f.mode.Direct {
-		return f.writeDirect(ctx, src, off, atEnd)
+	return f.write(ctx, src, off, false)
+}
+
+// mayWrite is the start of src that can be written at off.
+func (f *File) mayWrite(src []byte, off int64) ([]byte, error) {
+	if !f.mode.Write {
+		return nil, ErrBadMode
 	}
+	return f.c.fit(src, off)
+}
+
+// write stages src, at the end of the file with atEnd, and says how much of it
+// could be.
+func (f *File) write(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
 	n, err := f.stage(ctx, src, off, atEnd)
-	if (f.mode.Sync || f.c.cfg.NoAC) && n > 0 {
-		if serr := f.Fsync(ctx); serr != nil {
-			return 0, serr
-		}
-	}
 	if n > 0 {
 		return n, nil
 	}
 	return 0, err
+}
+
+// writeThrough returns when src is on stable storage, or with what kept it from
+// there.
+func (f *File) writeThrough(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
+	f.i.mu.Lock()
+	before := f.i.wb.errors
+	f.i.mu.Unlock()
+	n, err := f.write(ctx, src, off, atEnd)
+	if err != nil {
+		return n, err
+	}
+	if err := f.i.sync(ctx); err != nil {
+		return 0, err
+	}
+	f.i.mu.Lock()
+	err = f.i.wb.errorSince(before)
+	f.i.mu.Unlock()
+	if err != nil {
+		return 0, f.i.heard(err)
+	}
+	return n, nil
 }
 
 // stage copies src into dirty extents.

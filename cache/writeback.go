@@ -25,8 +25,8 @@ type writeback struct {
 	commits bool   // one is under way
 	listed  bool   // in Cache.dirty
 
-	errors uint64 // how many have happened
-	err    error  // the last
+	errors uint64 // writes that failed for good
+	err    error  // the last of those errors
 }
 
 func (w *writeback) empty() bool {
@@ -119,21 +119,6 @@ func (i *Inode) replaced(off, end int64) (oldest uint64) {
 		}
 		i.unref(e.st)
 	}
-}
-
-// fail records that data could not be written; mu is held.
-func (i *Inode) fail(err error) {
-	if i.removed {
-		return // nobody can miss it
-	}
-	i.wb.errors++
-	i.wb.err = err
-	i.doubt() // the kernel has what the server has not
-	c := i.c
-	c.mu.Lock()
-	c.lost[i] = err
-	c.mu.Unlock()
-	c.cfg.Logf("cache: data of inode %d lost: %v", i.ino, err)
 }
 
 // abandon drops everything and returns how many bytes were not written; mu is

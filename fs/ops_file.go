@@ -102,8 +102,10 @@ func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint3
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
 	write := file.Write
-	// The flags are those of the descriptor; who writes stored pages back has none.
-	if in.Flags&syscall.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 {
+	switch {
+	case in.WriteFlags&fuse.WRITE_CACHE != 0:
+		write = file.WriteBack
+	case in.Flags&syscall.O_APPEND != 0:
 		write = file.Append
 	}
 	n, err := write(ctx, data, int64(in.Offset))

@@ -107,6 +107,9 @@ type Faults struct {
 	Before, After func(ctx context.Context, e Event) Action
 	// Sync is asked before each fsync of a file; an error stands for its own.
 	Sync func() error
+	// Write is asked before n bytes are written to a file; an error, ENOSPC say,
+	// stands for the write's own.
+	Write func(n int) error
 }
 
 // export is an Export being served.
@@ -147,7 +150,7 @@ func (s *Server) open(x Export) (*export, error) {
 		SyncFailed: func() { s.renew(false) },
 	}
 	if s.cfg.Faults != nil {
-		cfg.SyncFault = s.cfg.Faults.Sync
+		cfg.SyncFault, cfg.WriteFault = s.cfg.Faults.Sync, s.cfg.Faults.Write
 	}
 	t, err := vfs.New(cfg)
 	if err != nil {

@@ -118,6 +118,12 @@ func (t *Tree) writeLocked(c *Cred, n *Node, fd int, off uint64, data []byte, ho
 	}
 	done := len(data)
 	var err error
+	if t.cfg.WriteFault != nil {
+		if err := t.cfg.WriteFault(len(data)); err != nil {
+			ch.After = ch.Before
+			return 0, 0, err
+		}
+	}
 	switch {
 	case t.cfg.Lossy && how == Unstable && t.pending.Load()+int64(len(data)) <= t.cfg.LossyMax:
 		t.keep(n, off, data)

@@ -37,6 +37,9 @@ type Config struct {
 	// SyncFault, when not nil, is asked before each fsync of a file; an error
 	// stands for the fsync's own.
 	SyncFault func() error
+	// WriteFault, when not nil, is asked before each write of n bytes to a file;
+	// nothing is written when it returns an error.
+	WriteFault func(n int) error
 	// SyncFailed, when not nil, is called when the fsync of a file has failed,
 	// before any later one of that file can succeed.
 	SyncFailed func()

@@ -1,0 +1,197 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// A write that fails in the background is counted at its inode, and each
+// opening knows up to where Fsync has told it. Write and Flush tell, too, but
+// nothing is settled by that: the kernel hides the error of one of the pieces
+// that it makes of a large write behind a short count, and a process that
+// exits closes its descriptors and looks at no result.
+
+// loss is data that could not be written, and of which no program was told.
+type loss struct {
+	err  error
+	path string // empty until it was looked up
+}
+
+// maxLost bounds the losses that Sync and Close report each for itself.
+const maxLost = 1000
+
+// fail records that data could not be written; mu is held.
+func (i *Inode) fail(err error) {
+	if i.removed {
+		if s, ok := nfsclient.StatusOf(err); !ok || s != nfsclient.ErrStale {
+			i.c.cfg.Logf("cache: data of inode %d, which has been removed, is lost: %v", i.ino, err)
+		}
+		return // nobody can miss it
+	}
+	i.wb.errors++
+	i.wb.err = err
+	i.doubt() // the kernel has what the server has not
+	c := i.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, again := c.lost[i]
+	switch {
+	case again:
+	case len(c.lost) < maxLost:
+		c.lost[i] = &loss{err: err}
+	default:
+		c.lostMore++
+		c.cfg.Logf("cache: data of %s is lost: %v", c.paths(i)[0], err)
+		return
+	}
+	if i.opens == 0 {
+		c.logLoss(i)
+	}
+}
+
+// logLoss is for when nobody is left who could be told of a loss, while the
+// path can still be found; Cache.mu is held.
+func (c *Cache) logLoss(i *Inode) {
+	if l := c.lost[i]; l != nil && l.path == "" {
+		l.path = c.paths(i)[0]
+		c.cfg.Logf("cache: data of %s is lost, and no program was told: %v", l.path, l.err)
+	}
+}
+
+// pending is an error that Fsync has not told f of, and that happened since f
+// was opened. Its caller tells a program.
+func (f *File) pending() error {
+	f.i.mu.Lock()
+	err := f.i.wb.errorSince(max(f.told, f.opened))
+	f.i.mu.Unlock()
+	return f.i.heard(err)
+}
+
+// report is pending for Fsync, which tells each error once. The first one to
+// ask is also told of what nobody was told of before.
+func (f *File) report() error {
+	f.i.mu.Lock()
+	err := f.i.wb.errorSince(f.told)
+	f.told = f.i.wb.errors
+	f.i.mu.Unlock()
+	return f.i.heard(err)
+}
+
+// errorSince is the last error if there were more than mark.
+func (w *writeback) errorSince(mark uint64) error {
+	if w.errors <= mark {
+		return nil
+	}
+	return w.err
+}
+
+// heard passes on an error of which a program is told now. i.mu is not held.
+func (i *Inode) heard(err error) error {
+	if err != nil {
+		i.c.mu.Lock()
+		delete(i.c.lost, i)
+		i.c.mu.Unlock()
+	}
+	return err
+}
+
+// Flush is close(2): everything written so far is on stable storage, or the
+// error says what became of it. Who only reads waits for nobody.
+func (f *File) Flush(ctx context.Context) error {
+	if !f.mode.Write {
+		return nil
+	}
+	if err := f.i.sync(ctx); err != nil {
+		return err
+	}
+	return f.pending()
+}
+
+// Fsync puts everything written to the file so far, by whomever, on stable
+// storage. It alone settles an error for the opening.
+func (f *File) Fsync(ctx context.Context) error {
+	if err := f.i.sync(ctx); err != nil {
+		return err
+	}
+	return f.report()
+}
+
+// nameLosses looks for the paths of what is lost, while names are there.
+func (c *Cache) nameLosses() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var of []*Inode
+	for i, l := range c.lost {
+		if l.path == "" {
+			of = append(of, i)
+		}
+	}
+	for n, path := range c.paths(of...) {
+		c.lost[of[n]].path = path
+	}
+}
+
+// takeLost is the write errors that no program was told of.
+func (c *Cache) takeLost() (errs []error) {
+	c.nameLosses()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lost {
+		errs = append(errs, fmt.Errorf("cache: data of %s lost: %w", l.path, l.err))
+	}
+	if c.lostMore > 0 {
+		errs = append(errs, fmt.Errorf("cache: data of %d more files lost", c.lostMore))
+	}
+	clear(c.lost)
+	c.lostMore = 0
+	return errs
+}
+
+// paths are quoted paths of inodes below the root, as far as their names are
+// cached, else their numbers; Cache.mu is held. It walks through all names, so
+// it is for errors only.
+func (c *Cache) paths(of ...*Inode) []string {
+	if len(of) == 0 {
+		return nil
+	}
+	names := make(map[*Inode]*dentry, len(of))
+	for _, i := range of {
+		names[i] = nil
+	}
+	for e := c.names.Front(); e != nil; e = e.Next() {
+		d := e.Value.(*dentry)
+		if d.child == nil {
+			continue
+		}
+		if _, wanted := names[d.child]; wanted || d.child.typ == nfsclient.Directory {
+			names[d.child] = d
+		}
+	}
+	all := make([]string, 0, len(of))
+	for _, i := range of {
+		dir, parts, note := i, []string(nil), ""
+		if s := c.sillies[i]; s != nil {
+			dir, parts, note = s.dir, []string{s.was}, " (removed while open)"
+		}
+		for dir != c.root && len(parts) < 1000 { // directories may have been moved into each other
+			d := names[dir]
+			if d == nil {
+				break
+			}
+			dir, parts = d.dir, append([]string{d.name}, parts...)
+		}
+		path := strings.Join(parts, "/")
+		switch {
+		case len(parts) == 0:
+			all = append(all, fmt.Sprintf("inode %d", i.ino))
+		case dir == c.root:
+			all = append(all, fmt.Sprintf("%q%s", "/"+path, note))
+		default:
+			all = append(all, fmt.Sprintf("%q%s", "…/"+path, note))
+		}
+	}
+	return all
+}
