@@ -251,7 +251,7 @@ func (c *run) work() error {
 }
 
 func (c *run) hire(d *daemon) (*hand, error) {
-	j := job{Kind: c.Kind, Dir: d.dir, Number: c.numbers, Seed: c.Seed, Files: 2, Fork: c.fault.fork, Exec: c.fault.exec}
+	j := job{Kind: c.Kind, Dir: d.dir, Number: c.numbers, Seed: c.Seed, Files: 2, Fork: c.fault.fork}
 	if c.fault.shared && c.Kind != "names" {
 		j.Shared = "shared"
 	}
@@ -403,8 +403,8 @@ func (c *run) tidy() {
 		c.server.signal(syscall.SIGCONT)
 		c.server.kill()
 	}
-	if b, err := os.ReadFile("/proc/self/mounts"); clean && err == nil && strings.Contains(string(b), "fuse.rdmafs") {
-		c.failf("a mount is left")
+	if b, err := os.ReadFile("/proc/self/mounts"); clean && err == nil && strings.Contains(string(b), " "+c.base+"/mnt") {
+		c.failf("a mount is left: %s", b)
 	}
 	if clean {
 		err := poll("the last process", func() (bool, error) {
@@ -446,9 +446,10 @@ func others() (all []string) {
 // inside runs this program as a cell in namespaces of its own; what it writes
 // goes to out.
 func inside(out io.Writer, words ...string) *exec.Cmd {
+	// What the host unmounts meanwhile must not stay mounted here.
 	script := `ip link set lo up && mount -t tmpfs tmpfs /run && "$@"; exit $?`
 	cmd := exec.Command("unshare", append([]string{"--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"--propagation", "private", "bash", "-c", script, "cell"}, words...)...)
+		"--propagation", "slave", "bash", "-c", script, "cell"}, words...)...)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	return cmd
 }

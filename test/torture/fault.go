@@ -26,11 +26,11 @@ type fault struct {
 	lossy bool
 	// ends: the mount does not outlive it; mayDie: the daemon need not.
 	ends, mayDie bool
-	// fork and exec are what workers do; shared: they use one file, from as many
-	// mounts.
-	fork, exec, shared bool
-	mounts             int
-	timeo              int
+	// fork: children of workers inherit their files. shared: all use one file,
+	// from as many mounts.
+	fork, shared bool
+	mounts       int
+	timeo        int
 }
 
 func (f *fault) allowed(c *run) []syscall.Errno {

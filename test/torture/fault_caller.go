@@ -1,6 +1,9 @@
 package torture
 
-import "syscall"
+import (
+	"io"
+	"syscall"
+)
 
 func init() {
 	add("callers killed", &fault{what: "workers are killed in the middle, now and then while the server is stopped", run: func(c *run) error {
@@ -42,10 +45,12 @@ func init() {
 		}
 		return nil
 	}})
-	add("callers exec'd", &fault{what: "workers execute themselves anew in the middle", exec: true, run: func(c *run) error {
+	add("callers exec'd", &fault{what: "workers execute themselves anew in the middle", run: func(c *run) error {
 		for range c.rounds(3) {
 			for _, h := range c.hands {
-				h.signal(syscall.SIGUSR1)
+				if _, err := io.WriteString(h.in, "!"); err != nil {
+					return err
+				}
 				c.injected++
 			}
 			if err := c.progress(5, 1); err != nil {

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -88,16 +89,18 @@ func (f *file) fail() {
 	}
 }
 
+// errOlder: not the last write to a place is there, but an earlier one.
+var errOlder = errors.New("older than it must be")
+
 // read checks what a reader of a file in use sees at off: of each unit the last
 // write.
-func (f *file) read(b []byte, off int64) error {
-	_, err := f.check(b, off, func(i int) uint32 {
+func (f *file) read(b []byte, off int64) (lost int, err error) {
+	return f.check(b, off, func(i int) uint32 {
 		if f.doubt[i] {
 			return f.acked[i]
 		}
 		return f.last[i]
 	})
-	return err
 }
 
 // settled checks the whole content of a file that nobody uses any more. lost
@@ -125,8 +128,8 @@ func (f *file) settled(b []byte) (lost int, err error) {
 
 func (f *file) check(b []byte, off int64, least func(int) uint32) (lost int, first error) {
 	say := func(i int, format string, args ...any) {
-		if first == nil {
-			first = fmt.Errorf("at %d: %s", i*unit, fmt.Sprintf(format, args...))
+		if err := fmt.Errorf(format, args...); first == nil || errors.Is(first, errOlder) && !errors.Is(err, errOlder) {
+			first = fmt.Errorf("at %d: %w", i*unit, err)
 		}
 	}
 	if len(b)%unit != 0 {
@@ -146,18 +149,26 @@ func (f *file) check(b []byte, off int64, least func(int) uint32) (lost int, fir
 		}
 		got, err := written(b[k:k+unit], f.id, uint32(i))
 		switch low := least(i); {
+		case err != nil && f.doubt[i] && f.displaced(b[k:k+unit]):
+			// What followed a write that failed may have taken its place.
 		case err != nil:
 			lost += unit
 			say(i, "%v", err)
 		case got < low:
 			lost += unit
-			say(i, "write %d is there, and %d was to be (last %d)", got, low, f.last[i])
+			say(i, "write %d is there, and %d was to be (last %d): %w", got, low, f.last[i], errOlder)
 		case got > f.last[i]:
 			lost += unit
 			say(i, "write %d is there, and the last was %d", got, f.last[i])
 		}
 	}
 	return lost, first
+}
+
+// displaced says whether a unit is of this file, but of another place.
+func (f *file) displaced(b []byte) bool {
+	_, err := written(b, f.id, binary.LittleEndian.Uint32(b[12:]))
+	return err == nil
 }
 
 // name is what a directory entry may be: any of the states.

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -36,6 +37,9 @@ type used struct {
 	whole  int64
 	buf    []byte
 	mapped []byte
+	// suspect is what was read though something later had been written: so it is
+	// after a write in the background has failed, which the next sync must say.
+	suspect string
 }
 
 func (w *worker) flags() int {
@@ -97,6 +101,7 @@ func (w *worker) useFile(r *rand.Rand) bool {
 
 func (u *used) failed(what string, err error) error {
 	u.model.fail()
+	u.suspect = ""
 	u.tell(evError, u.n, int(number(err)), what, err)
 	return err
 }
@@ -134,8 +139,7 @@ func (u *used) close() error {
 		return u.failed("close", err)
 	}
 	if u.Kind != "mmap" {
-		u.model.acknowledge()
-		u.tell(evAck, u.n)
+		u.acknowledged("close")
 	}
 	return nil
 }
@@ -269,9 +273,17 @@ func (u *used) sync() (err error) {
 	if err != nil {
 		return u.failed(what, err)
 	}
+	u.acknowledged(what)
+	return nil
+}
+
+func (u *used) acknowledged(by string) {
+	if u.suspect != "" {
+		u.tell(evBad, u.path, u.suspect+"; and then", by, "said that all is well")
+		u.suspect = ""
+	}
 	u.model.acknowledge()
 	u.tell(evAck, u.n)
-	return nil
 }
 
 func (u *used) look() error {
@@ -286,9 +298,11 @@ func (u *used) look() error {
 	if u.Kind == "mmap" || u.Shared != "" {
 		b = b[:min(int64(got), want)] // behind it is what others wrote, or a hole
 	} else if int64(got) < want && !u.model.inDoubt() {
-		u.tell(evBad, u.path, fmt.Sprintf("read of %d at %d gave %d bytes, want %d", n, off, got, want))
+		u.suspect = fmt.Sprintf("read of %d at %d gave %d bytes, want %d", n, off, got, want)
 	}
-	if err := u.model.read(b, off); err != nil {
+	if _, err := u.model.read(b, off); errors.Is(err, errOlder) {
+		u.suspect = fmt.Sprint("read: ", err)
+	} else if err != nil {
 		u.tell(evBad, u.path, "read:", err)
 	}
 	u.tell(evRead, u.n)

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,8 +25,6 @@ type job struct {
 	Files  int
 	// Fork has children inherit and close descriptors while they are written to.
 	Fork bool
-	// Exec has the worker execute itself anew in the middle on SIGUSR1.
-	Exec bool
 	// Shared is a file that others use too; each keeps to its own part, under a
 	// lock.
 	Shared string
@@ -51,12 +48,7 @@ func RunWorker(arg string) error {
 	if err := os.Chdir(w.Dir); err != nil {
 		return err
 	}
-	go w.runStop()
-	if w.Exec {
-		again := make(chan os.Signal, 1)
-		signal.Notify(again, syscall.SIGUSR1)
-		go w.runExec(again)
-	}
+	go w.runOrders()
 	syscall.Umask(0)
 	var all sync.WaitGroup
 	for n := range w.Files {
@@ -78,20 +70,29 @@ func RunWorker(arg string) error {
 	return nil
 }
 
-// runStop awaits the end of standard input.
-func (w *worker) runStop() {
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	w.stop.Store(true)
+// runOrders takes orders from standard input: a byte has the worker execute
+// itself anew, the end has it stop. It reads no byte ahead, so that none is lost.
+func (w *worker) runOrders() {
+	b := make([]byte, 1)
+	for {
+		if _, err := io.ReadFull(os.Stdin, b); err != nil {
+			w.stop.Store(true)
+			return
+		}
+		w.again()
+	}
 }
 
-// runExec executes the program anew while writes are under way. Another number
+// again executes the program anew while writes are under way. Another number
 // makes the files others.
-func (w *worker) runExec(again <-chan os.Signal) {
-	<-again
+func (w *worker) again() {
 	next := w.job
 	next.Number += 1000
-	arg, _ := json.Marshal(next)
-	self, err := os.Executable()
+	arg, err := json.Marshal(next)
+	self := ""
+	if err == nil {
+		self, err = os.Executable()
+	}
 	if err == nil {
 		err = syscall.Exec(self, []string{"torture", "worker", string(arg)}, os.Environ())
 	}
