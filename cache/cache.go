@@ -42,6 +42,8 @@ type Cache struct {
 	waiting atomic.Int64
 	opens   atomic.Int64 // open files
 	noPlus  atomic.Bool  // the server has no READDIRPLUS
+	// unreliable: the log says that COMMITs do not match.
+	unreliable atomic.Bool
 
 	mu     sync.Mutex
 	ended  bool // no goroutine may be started any more
@@ -62,8 +64,12 @@ type Cache struct {
 	noticed  chan struct{} // capacity 1: there are notices
 }
 
-// maxWriters bounds the background WRITEs of all files.
-const maxWriters = 32
+// maxWriters bounds the background WRITEs of all files, maxShare those of one: a
+// file that the server does not answer for leaves the rest to others.
+const (
+	maxWriters = 32
+	maxShare   = maxWriters * 3 / 4
+)
 
 // New makes the cache of the export that cl has mounted.
 func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {

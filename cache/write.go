@@ -95,7 +95,7 @@ func (f *File) stage(ctx context.Context, src []byte, off int64) (done int, err 
 	}()
 	for done < len(src) {
 		i.mu.Lock()
-		if i.wb.frozen || i.incompatible(f.key, off, off+int64(len(src)-done)) {
+		if i.wb.frozen || i.crowded() || i.incompatible(f.key, off, off+int64(len(src)-done)) {
 			wake := i.sleeper()
 			i.mu.Unlock()
 			select {
@@ -234,7 +234,7 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64) (done int
 		}
 		var how nfsclient.Stable
 		err = i.carryOut(ctx, func(ctx context.Context) error {
-			h, ver, err := i.send(ctx, e, nfsclient.FileSync)
+			h, ver, err := i.sendPatiently(ctx, e, nfsclient.FileSync)
 			how = h
 			i.directDone(e, h, ver, err)
 			return err
