@@ -49,6 +49,8 @@ type Cache struct {
 	opens   atomic.Int64 // open files
 	noPlus  atomic.Bool  // the server has no READDIRPLUS
 	listed  atomic.Int64 // entries that open directories hold
+	// unreliable: the log says that COMMITs do not match.
+	unreliable atomic.Bool
 
 	polls polls
 
@@ -71,8 +73,12 @@ type Cache struct {
 	noticed  chan struct{} // capacity 1: there are notices
 }
 
-// maxWriters bounds the background WRITEs of all files.
-const maxWriters = 32
+// maxWriters bounds the background WRITEs of all files, maxShare those of one: a
+// file that the server does not answer for leaves the rest to others.
+const (
+	maxWriters = 32
+	maxShare   = maxWriters * 3 / 4
+)
 
 // New makes the cache of the export that cl has mounted.
 func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
