@@ -131,10 +131,17 @@ func checkFuse(o options) error {
 	return nil
 }
 
+// The bounds of connectTimeout. However soon a mount is to give a call up, a
+// busy machine may take longer to connect.
+const (
+	leastConnectTimeout = 2 * time.Second
+	mostConnectTimeout  = 30 * time.Second
+)
+
 // connectTimeout bounds everything up to the mounted file system, but for the
 // lookups of several addresses.
 func (m *mountArgs) connectTimeout() time.Duration {
-	return min(m.opts.timeo, 30*time.Second)
+	return max(leastConnectTimeout, min(m.opts.timeo, mostConnectTimeout))
 }
 
 // live is a mount that stands.
