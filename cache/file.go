@@ -159,6 +159,9 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
 // Inode is the file that f is an opening of.
 func (f *File) Inode() *Inode { return f.i }
 
+// Direct says whether f was opened Direct.
+func (f *File) Direct() bool { return f.mode.Direct }
+
 // Flush is close(2): everything written so far is on stable storage, or the
 // error says what became of it. Who only reads waits for nobody.
 func (f *File) Flush(ctx context.Context) error {

@@ -16,6 +16,22 @@ func (f *File) Write(ctx context.Context, src []byte, off int64) (int, error) {
 	return f.write(ctx, src, off, false)
 }
 
+// WriteBack is Write for the kernel's pages that were stored to by a mapping,
+// which may be one of a file opened Direct.
+func (f *File) WriteBack(ctx context.Context, src []byte, off int64) (int, error) {
+	if !f.mode.Write {
+		return 0, ErrBadMode
+	}
+	if off < 0 || int64(len(src)) > maxOffset-off {
+		return 0, localError("WRITE", nfsclient.ErrFBig)
+	}
+	n, err := f.stage(ctx, src, off, false)
+	if n > 0 {
+		return n, nil
+	}
+	return 0, err
+}
+
 // write is Write, or Append with atEnd.
 func (f *File) write(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
 	if !f.mode.Write {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -46,6 +47,9 @@ type FS struct {
 	kernel *Kernel
 	server *fuse.Server
 
+	dropping chan struct{} // a token for each direct write that waits in written
+	drops    sync.WaitGroup
+
 	// dir is where it was mounted, device its number in the mount table.
 	dir, device string
 
@@ -80,6 +84,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		cfg:           cfg,
 		nodes:         newNodes(c),
 		kernel:        k,
+		dropping:      make(chan struct{}, maxDropping),
 		dir:           dir,
 		ctx:           ctx,
 		abort:         abort,
@@ -133,6 +138,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 // answered.
 func (f *FS) Wait() {
 	f.server.Wait()
+	f.drops.Wait()
 	f.kernel.attach(nil)
 	f.abort()
 	f.watch.joined.Wait()
