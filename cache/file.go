@@ -170,6 +170,9 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
 // Inode is the file that f is an opening of.
 func (f *File) Inode() *Inode { return f.i }
 
+// Direct says whether f was opened Direct.
+func (f *File) Direct() bool { return f.mode.Direct }
+
 // Release ends the use of f; data not yet written goes on being written. What
 // was staged for reading goes with the last opening, and so does a file that
 // was removed while open.
