@@ -115,7 +115,7 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 		}
 		// The attributes just seen may have taken the grant back.
 		i.mu.Lock()
-		g := i.access[k]
+		g, _ := i.grantOf(k)
 		known = g.asked&want == want
 		got = g.granted
 		i.mu.Unlock()
