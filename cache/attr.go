@@ -49,7 +49,7 @@ func (i *Inode) accept(st stamp, a *nfsclient.Attr) bool {
 		return false
 	}
 	if i.known && st.gen < i.attrGen && !a.Ctime.After(i.attr.Ctime) {
-		if a.Ctime.Equal(i.attr.Ctime) && stateOf(a) != stateOf(&i.attr) {
+		if a.Ctime.Equal(i.attr.Ctime) && stateOf(a) != i.attr.state() {
 			i.expires = time.Time{}
 		}
 		return false
@@ -62,15 +62,15 @@ func (i *Inode) accept(st stamp, a *nfsclient.Attr) bool {
 func (i *Inode) take(st stamp, a *nfsclient.Attr) {
 	least, most := i.bounds()
 	switch {
-	case !i.known || stateOf(a) != stateOf(&i.attr):
-		i.timeout, i.timedFrom = least, st.at
-	case st.at.Sub(i.timedFrom) >= i.timeout:
-		i.timeout, i.timedFrom = min(2*i.timeout, most), st.at
+	case !i.known || stateOf(a) != i.attr.state():
+		i.timeout, i.timedFrom = least, st.at.Sub(i.c.born)
+	case st.at.Sub(i.c.born)-i.timedFrom >= i.timeout:
+		i.timeout, i.timedFrom = min(2*i.timeout, most), st.at.Sub(i.c.born)
 	}
 	if i.known && (a.Mode != i.attr.Mode || a.UID != i.attr.UID || a.GID != i.attr.GID) {
 		i.dropRights()
 	}
-	i.attr, i.known = *a, true
+	i.attr, i.known = compact(a), true
 	i.attrGen = i.c.gen.Add(1)
 	i.expires = st.at.Add(i.timeout)
 }
@@ -137,7 +137,7 @@ func (i *Inode) finish(st stamp, w *nfsclient.Wcc, assume bool) {
 		return
 	}
 	broken := i.valid.settle()
-	s := stateOf(&i.attr)
+	s := i.attr.state()
 	switch {
 	case s == i.valid.now && !broken:
 	case broken || s.ctime > i.valid.now.ctime:
@@ -154,7 +154,7 @@ func (i *Inode) took(st stamp, w *nfsclient.Wcc, assume bool) {
 		i.valid.now = post
 		return
 	}
-	old := stateOf(&i.attr)
+	old := i.attr.state()
 	switch {
 	case w.Before != nil:
 		pre := stateBefore(w.Before)
@@ -171,7 +171,7 @@ func (i *Inode) took(st stamp, w *nfsclient.Wcc, assume bool) {
 
 // outward is what the user sees: with the size of data not yet written; mu is held.
 func (i *Inode) outward() nfsclient.Attr {
-	a := i.attr
+	a := i.attr.full(i.typ)
 	if i.typ == nfsclient.Regular && !i.wb.empty() {
 		a.Size = max(a.Size, uint64(i.wb.end()))
 	}

@@ -34,6 +34,8 @@ type Cache struct {
 	// staleGen is when a handle was last found stale.
 	staleGen atomic.Uint64
 
+	born time.Time // when New was called
+
 	// life bounds the calls of background goroutines; Close ends it.
 	life context.Context
 	end  context.CancelFunc
@@ -46,6 +48,9 @@ type Cache struct {
 	waiting atomic.Int64
 	opens   atomic.Int64 // open files
 	noPlus  atomic.Bool  // the server has no READDIRPLUS
+	listed  atomic.Int64 // entries that open directories hold
+	// unreliable: the log says that COMMITs do not match.
+	unreliable atomic.Bool
 
 	polls polls
 
@@ -68,8 +73,12 @@ type Cache struct {
 	noticed  chan struct{} // capacity 1: there are notices
 }
 
-// maxWriters bounds the background WRITEs of all files.
-const maxWriters = 32
+// maxWriters bounds the background WRITEs of all files, maxShare those of one: a
+// file that the server does not answer for leaves the rest to others.
+const (
+	maxWriters = 32
+	maxShare   = maxWriters * 3 / 4
+)
 
 // New makes the cache of the export that cl has mounted.
 func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
@@ -111,6 +120,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	if m := info.MaxFileSize; m > 0 && m < uint64(maxOffset) {
 		c.maxSize = int64(m)
 	}
+	c.born = cfg.Now()
 	c.life, c.end = context.WithCancel(context.Background())
 	st := c.stamp()
 	h, a := cl.Root()

@@ -87,8 +87,19 @@ func (i *Inode) commitLocked(ctx context.Context) error {
 		return nil
 	}
 	w.commits = true
+	if w.restarts != nil && w.restarts.wait > 0 {
+		wait := w.restarts.wait
+		i.unlock()
+		err := pause(ctx, wait)
+		i.mu.Lock()
+		if err != nil || len(w.unstable) == 0 {
+			w.commits = false
+			i.awaken()
+			return err
+		}
+	}
 	w.batch++
-	cr, had, same := w.unstable[0].cr, w.unstable[0].ver, true
+	users, had, same := writersOf(w.unstable), w.unstable[0].ver, true
 	for _, e := range w.unstable {
 		e.batch = w.batch
 		same = same && e.ver == had
@@ -96,12 +107,13 @@ func (i *Inode) commitLocked(ctx context.Context) error {
 	settled := w.settled()
 	i.unlock()
 	st := i.begin()
-	ver, wcc, err := i.commitCall(ctx, cr)
+	ver, wcc, err := i.commitCall(ctx, users)
 	i.mu.Lock()
 	i.finish(st, &wcc, true)
 	again := err != nil && ctx.Err() != nil
 	w.commits = false
 	var rest, lost layer
+	matched := 0
 	for _, e := range w.unstable {
 		switch {
 		case e.batch != w.batch || again:
@@ -110,6 +122,7 @@ func (i *Inode) commitLocked(ctx context.Context) error {
 			lost = append(lost, e)
 		case e.ver == ver:
 			i.dropExtent(e)
+			matched++
 		default:
 			lost = append(lost, e)
 		}
@@ -122,7 +135,9 @@ func (i *Inode) commitLocked(ctx context.Context) error {
 			e.seq = max(e.seq, settled+1)
 		}
 	}
-	if err != nil && !again && len(lost) > 0 {
+	if err == nil {
+		i.judge(matched, len(lost))
+	} else if !again && len(lost) > 0 {
 		i.fail(err)
 	}
 	for _, e := range lost {
@@ -152,10 +167,23 @@ func (w *writeback) settled() uint64 {
 	return seq
 }
 
-func (i *Inode) commitCall(ctx context.Context, cr nfsclient.Cred) (nfsclient.Verifier, nfsclient.Wcc, error) {
+// commitCall makes the COMMIT as the first of users whom the server lets: one is
+// enough for the data of all. There is at least one.
+func (i *Inode) commitCall(ctx context.Context, users []nfsclient.Cred) (nfsclient.Verifier, nfsclient.Wcc, error) {
+	ver, wcc, err := i.commitAs(ctx, users[0])
+	for _, cr := range users[1:] {
+		if !denied(err) {
+			break
+		}
+		ver, wcc, err = i.commitAs(ctx, cr)
+	}
+	return ver, wcc, err
+}
+
+func (i *Inode) commitAs(ctx context.Context, cr nfsclient.Cred) (nfsclient.Verifier, nfsclient.Wcc, error) {
 	for retry := retryFirst; ; retry = min(2*retry, retryLast) {
 		ver, wcc, err := i.c.cl.Commit(ctx, cr, i.h, 0, 0)
-		if s, ok := nfsclient.StatusOf(err); !ok || s != nfsclient.ErrJukebox {
+		if !tryLater(err) {
 			return ver, wcc, err
 		}
 		if err := pause(ctx, retry); err != nil {

@@ -369,10 +369,10 @@ func TestSmallFilePassesLargeOne(t *testing.T) {
 	defer large.Release()
 	defer small.Release()
 	var held sync.WaitGroup
-	held.Add(maxWriters)
+	held.Add(maxShare)
 	release := make(chan struct{})
 	var mu sync.Mutex
-	left := maxWriters
+	left := maxShare
 	srv.hook = func(op string, done bool) error {
 		mu.Lock()
 		hold := op == "WRITE" && !done && left > 0

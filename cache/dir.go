@@ -65,7 +65,7 @@ func (c *Cache) OpenDir(ctx context.Context, cr nfsclient.Cred, i *Inode) (*Dir,
 		return nil, localError("OPENDIR", nfsclient.ErrAccess)
 	}
 	i.refs.Add(1)
-	return &Dir{c: c, i: i, cr: cr}, nil
+	return &Dir{c: c, i: i, cr: cr, held: listing{all: &c.listed}}, nil
 }
 
 // Close ends the use of d.
@@ -73,6 +73,7 @@ func (d *Dir) Close() {
 	if d.i == nil {
 		panic("cache: directory closed twice")
 	}
+	d.held.reset()
 	d.i.unpin()
 	d.i = nil
 }

@@ -384,3 +384,38 @@ func TestKnown(t *testing.T) {
 		t.Errorf("%d calls", n)
 	}
 }
+
+// Open directories together hold no more than their bound, and what is closed
+// holds nothing.
+func TestListingsAreBounded(t *testing.T) {
+	srv := newFake(t)
+	srv.part = 2000
+	bigDir(t, srv, maxListed)
+	c := newCache(t, srv, testConfig())
+	var open []*Dir
+	for range 2 * maxListedAll / maxListed {
+		d := must[*Dir](t)(c.OpenDir(ctx, alice, c.Root()))
+		open = append(open, d)
+		n := 0
+		for off := uint64(0); ; {
+			l := must[[]Dirent](t)(d.Next(ctx, off))
+			if len(l) == 0 {
+				break
+			}
+			n += len(l)
+			off = l[len(l)-1].Off
+		}
+		if n != maxListed+2 {
+			t.Fatalf("%d entries", n)
+		}
+	}
+	if n, most := c.listed.Load(), int64(maxListedAll+len(open)*srv.part); n > most || n < maxListedAll/2 {
+		t.Errorf("%d entries are held, at most %d", n, most)
+	}
+	for _, d := range open {
+		d.Close()
+	}
+	if n := c.listed.Load(); n != 0 {
+		t.Errorf("%d entries are held by nobody", n)
+	}
+}

@@ -18,6 +18,12 @@
 // Flush of each opening return it until Fsync has. What no program was told of
 // is told by the next opening's Fsync, or else by the log, Sync and Close.
 //
+// COMMITs carry the credentials of any user whose data they are for; where one is
+// refused, the next one's. A server whose verifier changes with every COMMIT is
+// asked more and more slowly. One that wants the WRITEs of a file later gets one
+// at a time, and none of the background writers is held for it meanwhile; no file
+// has more than three quarters of them.
+//
 // Reads see what was written here before they began, wherever it stands. No
 // two WRITEs under way overlap, so that their order on the server is the order
 // in which they were made. A truncation waits until earlier writes were sent,
@@ -96,12 +102,13 @@
 // quarter of the pool alone. When someone waits for memory, what was read
 // ahead is dropped and everything is sent and committed; neither needs a
 // buffer, so there is always an end to the wait. An open directory keeps the parts
-// that it has read, 16,384 entries and the part in use.
+// that it has read, 16,384 entries and the part in use, and all of them together
+// 262,144 before each has that part only.
 //
 // # Goroutines and locks
 //
 // New starts runFlusher and, with a Kernel, runNotices and runPoll. runWrite, runChange,
-// runCommit, runFetch, runAsk, runClear and runSillyRemove run for one call each. Close joins
+// runCommit, runLater, runFetch, runAsk, runClear and runSillyRemove run for one call each. Close joins
 // them all.
 //
 // Locks are taken in this order: polls.mu, File.mu, Inode.mu, Cache.mu, then the pool's.

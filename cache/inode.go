@@ -14,7 +14,6 @@ type Inode struct {
 	c   *Cache
 	h   nfsclient.Handle
 	ino uint64
-	typ nfsclient.FileType
 
 	// refs counts who needs the inode to be the one for its handle: kernel
 	// lookups, open files, names, staged data, notices. Only Cache.intern
@@ -29,22 +28,17 @@ type Inode struct {
 	// while nobody waits.
 	wake chan struct{}
 
-	attr      nfsclient.Attr
-	known     bool // attr was set
+	attr      attrs
 	attrGen   uint64
 	expires   time.Time // attr may be believed until then
 	timeout   time.Duration
-	timedFrom time.Time // when timeout was last changed
+	timedFrom time.Duration // when timeout was last changed, since Cache.born
 
-	valid    validity
-	mutating int    // own changes under way
-	mutGen   uint64 // when the last of them ended
-	relinked bool   // an own link, rename or unlink changed ctime, unseen
-	// relinkGen is when the last of those ended.
-	relinkGen uint64
+	valid     validity
+	mutating  int    // own changes under way
+	mutGen    uint64 // when the last of them ended
+	relinkGen uint64 // when the last own link, rename or unlink ended
 	*doubted
-	clearing bool // runClear is under way
-	stale    bool // no Open has seen the last doubt
 
 	access    map[userKey]grant
 	accessGen uint64 // when it was last dropped
@@ -53,13 +47,26 @@ type Inode struct {
 	// removed: we have removed the last name, and nobody has it open.
 	removed bool
 
+	// Beside it, to take no more room.
+	known    bool // attr was set
+	relinked bool // an own link, rename or unlink changed ctime, unseen
+	clearing bool // runClear is under way
+	stale    bool // no Open has seen the last doubt
+	tell     bool // unlock has the kernel told
+	typ      nfsclient.FileType
+
 	names    map[string]*dentry // directories
 	*written                    // regular files
-	spans    []*span            // likewise: reads under way and staged
+	*reading                    // likewise
 
-	// What unlock has still to do once mu is released.
-	dropped []*dentry
-	tell    bool
+	// dropped are names that unlock has still to let go of.
+	dropped *dropped
+}
+
+// dropped is a list.
+type dropped struct {
+	*dentry
+	next *dropped
 }
 
 // Ino is the inode number: the server's file id, or one made from it where
@@ -84,7 +91,7 @@ func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
 		i.refs.Add(1)
 		return i
 	}
-	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), written: &neverWritten, doubted: &neverDoubted}
+	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), written: &neverWritten, doubted: &neverDoubted, reading: &notReading}
 	i.refs.Store(1)
 	c.inodes[h] = i
 	c.inos[i.ino] = i
@@ -125,14 +132,14 @@ func (i *Inode) drop(n int64) {
 // unlock releases mu, after which it does what had to wait for that: letting
 // go of names' inodes and telling the kernel.
 func (i *Inode) unlock() {
-	dropped, tell := i.dropped, i.tell
+	gone, tell := i.dropped, i.tell
 	i.dropped, i.tell = nil, false
 	if tell {
 		i.refs.Add(1)
 	}
 	i.mu.Unlock()
-	for _, d := range dropped {
-		d.let()
+	for ; gone != nil; gone = gone.next {
+		gone.let()
 	}
 	if tell {
 		i.c.tell(notice{ino: i})

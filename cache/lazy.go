@@ -4,7 +4,7 @@ package cache
 // needed. Before, an inode points to what all such inodes share, which is empty
 // and stays so: it may be read like an own one, and Inode.own… comes before the
 // first change. Once own, it stays with the inode, so that it may be referred to
-// while mu is released.
+// while mu is released; reading goes with the last span.
 
 // written is for files that this mount writes or cuts.
 type written struct{ wb writeback }
@@ -17,9 +17,13 @@ type doubted struct {
 	toldGen  uint64 // when the last question that Told answered was asked
 }
 
+// reading is for files that are read.
+type reading struct{ spans []*span } // reads under way and staged
+
 var (
 	neverWritten written
 	neverDoubted doubted
+	notReading   reading
 )
 
 // ownWritten comes before the first write or truncation; mu is held.
@@ -33,5 +37,12 @@ func (i *Inode) ownWritten() {
 func (i *Inode) ownDoubted() {
 	if i.doubted == &neverDoubted {
 		i.doubted = new(doubted)
+	}
+}
+
+// ownReading comes before a span is added; mu is held.
+func (i *Inode) ownReading() {
+	if i.reading == &notReading {
+		i.reading = new(reading)
 	}
 }

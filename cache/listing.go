@@ -1,6 +1,10 @@
 package cache
 
-import "github.com/rdmafs/rdmafs/nfsclient"
+import (
+	"sync/atomic"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
 
 // dirPart is what one READDIR returned.
 type dirPart struct {
@@ -30,8 +34,12 @@ func (p *dirPart) has(off uint64) bool {
 }
 
 // maxListed bounds the entries that an open directory holds besides those of
-// the part in use: about 2 MiB.
-const maxListed = 1 << 14
+// the part in use, about 2 MiB, and maxListedAll those of all open directories:
+// beyond it each has no more than that part.
+const (
+	maxListed    = 1 << 14
+	maxListedAll = 1 << 18
+)
 
 // listing is the parts that an open directory holds, so that seekdir(3) into
 // one asks nobody. All come with one verifier; the one used last is first.
@@ -39,10 +47,14 @@ type listing struct {
 	verifier nfsclient.Verifier
 	parts    []*dirPart
 	entries  int
+	all      *atomic.Int64 // the entries of all listings of the mount
 }
 
 // reset forgets all parts.
-func (l *listing) reset() { *l = listing{} }
+func (l *listing) reset() {
+	l.all.Add(-int64(l.entries))
+	*l = listing{all: l.all}
+}
 
 // behind finds what follows off. found and nothing listed means the end.
 func (l *listing) behind(off uint64) (p *dirPart, list []Dirent, found bool) {
@@ -88,9 +100,11 @@ func (l *listing) add(p *dirPart, v nfsclient.Verifier) {
 	}
 	l.parts = append(l.parts, p)
 	l.entries += len(p.list)
+	all := l.all.Add(int64(len(p.list)))
 	l.use(len(l.parts) - 1)
-	for n := len(l.parts) - 1; n > 0 && l.entries-len(p.list) > maxListed; n-- {
+	for n := len(l.parts) - 1; n > 0 && (l.entries-len(p.list) > maxListed || all > maxListedAll); n-- {
 		l.entries -= len(l.parts[n].list)
+		all = l.all.Add(-int64(len(l.parts[n].list)))
 		l.parts[n] = nil
 		l.parts = l.parts[:n]
 	}

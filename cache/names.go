@@ -42,7 +42,7 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 		if d.child == child {
 			return d
 		}
-		i.dropped = append(i.dropped, d)
+		i.dropped = &dropped{d, i.dropped}
 	}
 	d := &dentry{dir: i, name: name, child: child}
 	if child != nil {
@@ -63,7 +63,7 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 func (i *Inode) dropName(name string) {
 	if d := i.names[name]; d != nil {
 		delete(i.names, name)
-		i.dropped = append(i.dropped, d)
+		i.dropped = &dropped{d, i.dropped}
 	}
 }
 
@@ -74,7 +74,7 @@ func (i *Inode) forgetNames(tell bool) {
 		if tell && d.shown {
 			i.c.tell(notice{ino: i, name: name})
 		}
-		i.dropped = append(i.dropped, d)
+		i.dropped = &dropped{d, i.dropped}
 	}
 	i.names = nil
 }

@@ -15,7 +15,7 @@ import (
 // not queue behind the writers of large ones. mu is held.
 func (i *Inode) start() {
 	w := &i.wb
-	for k := 0; k < len(w.dirty); {
+	for k := 0; k < len(w.dirty) && !w.quiet(); {
 		e := w.dirty[k]
 		if !e.ready && e.seq > w.sendSeq || w.flight.overlaps(e.off, e.end()) {
 			k++
@@ -33,11 +33,9 @@ func (i *Inode) start() {
 		if !i.c.spawn(func() { i.runWrite(i.c.life, e, how) }) {
 			w.flight.remove(e)
 			w.dirty.insert(e)
-			if next := i.c.writerDone(how); next != nil {
-				next.unpin() // nothing is sent any more
-			}
+			i.c.writerDone(how)
 			i.unpin()
-			return
+			return // nothing is sent any more
 		}
 	}
 }
@@ -47,25 +45,28 @@ func (i *Inode) start() {
 // bytes.
 func (i *Inode) runWrite(ctx context.Context, e *extent, how nfsclient.Stable) {
 	done, ver, err := i.send(ctx, e, how)
-	next := i.c.writerDone(how)
+	i.c.writerDone(how)
 	i.mu.Lock()
-	i.sent(e, done, ver, ctx.Err() != nil && err != nil, err)
-	i.start()
+	if tryLater(err) {
+		i.sent(e, 0, ver, true, nil)
+		i.later()
+	} else {
+		i.sent(e, done, ver, ctx.Err() != nil && err != nil, err)
+		i.wb.slow = nil
+		i.start()
+	}
 	i.unlock()
 	i.c.relieve()
+	i.c.wakeStalled()
 	i.unpin()
-	if next != nil {
-		next.mu.Lock()
-		next.wb.stalled = false
-		next.start()
-		next.unlock()
-		next.unpin()
-	}
 }
 
-// takeWriter takes one of the background writers for i, or notes that i wants
-// one. i.mu is held.
+// takeWriter takes one of the background writers for i, unless it has its share
+// of them, or notes that i wants one. i.mu is held.
 func (c *Cache) takeWriter(i *Inode) bool {
+	if len(i.wb.flight) >= maxShare {
+		return false // the next answer has more sent
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.writers < maxWriters {
@@ -80,21 +81,35 @@ func (c *Cache) takeWriter(i *Inode) bool {
 	return false
 }
 
-// writerDone gives it back, if one was taken for what is written so, and returns
-// who waits for one, pinned.
-func (c *Cache) writerDone(how nfsclient.Stable) *Inode {
+// writerDone gives it back, if one was taken for what is written so. wakeStalled
+// must follow.
+func (c *Cache) writerDone(how nfsclient.Stable) {
 	if how == nfsclient.FileSync {
-		return nil
+		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.writers--
-	if len(c.stalled) == 0 {
-		return nil
+	c.mu.Unlock()
+}
+
+// wakeStalled has those send who wait for writers, while there are any. Not each
+// of them still wants one. No lock is held.
+func (c *Cache) wakeStalled() {
+	for {
+		c.mu.Lock()
+		if len(c.stalled) == 0 || c.writers >= maxWriters {
+			c.mu.Unlock()
+			return
+		}
+		i := c.stalled[0]
+		c.stalled = c.stalled[1:]
+		c.mu.Unlock()
+		i.mu.Lock()
+		i.wb.stalled = false
+		i.start()
+		i.unlock()
+		i.unpin()
 	}
-	i := c.stalled[0]
-	c.stalled = c.stalled[1:]
-	return i
 }
 
 // Servers that are short of something may ask to try later (NFS3ERR_JUKEBOX);
@@ -105,11 +120,11 @@ const (
 )
 
 // send writes e, which is in flight, in as many WRITEs as the server makes of
-// it. how is how durable all of it is now; ver goes with Unstable.
+// it, unless it is to come later (see tryLater). how is how durable all of it is now; ver goes with Unstable.
 func (i *Inode) send(ctx context.Context, e *extent, how nfsclient.Stable) (nfsclient.Stable, nfsclient.Verifier, error) {
 	var ver nfsclient.Verifier
 	got := nfsclient.FileSync
-	retry := retryFirst
+	retry, again := retryFirst, false
 	whole := mem.Vec{e.seg()}
 	vec := whole
 	for done := 0; done < e.n; {
@@ -121,12 +136,8 @@ func (i *Inode) send(ctx context.Context, e *extent, how nfsclient.Stable) (nfsc
 		i.mu.Lock()
 		i.finish(st, &r.Wcc, true)
 		i.unlock()
-		if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrJukebox {
-			if err := pause(ctx, retry); err != nil {
-				return 0, ver, err
-			}
-			retry = min(2*retry, retryLast)
-			continue
+		if err != nil && tryLater(err) {
+			return 0, ver, err
 		}
 		if err != nil {
 			i.failed(err)
@@ -138,7 +149,14 @@ func (i *Inode) send(ctx context.Context, e *extent, how nfsclient.Stable) (nfsc
 		if r.Committed == nfsclient.Unstable {
 			if got == nfsclient.Unstable && ver != r.Verifier {
 				// The server restarted between two parts: all over again.
-				done, got = 0, nfsclient.FileSync
+				// If it does so all the time, not at full speed.
+				if again {
+					if err := pause(ctx, retry); err != nil {
+						return 0, ver, err
+					}
+					retry = min(2*retry, retryLast)
+				}
+				done, got, again = 0, nfsclient.FileSync, true
 				vec = whole
 				continue
 			}
@@ -147,6 +165,19 @@ func (i *Inode) send(ctx context.Context, e *extent, how nfsclient.Stable) (nfsc
 		done += r.N
 	}
 	return got, ver, nil
+}
+
+// sendPatiently is send, however often the server wants it later.
+func (i *Inode) sendPatiently(ctx context.Context, e *extent, how nfsclient.Stable) (nfsclient.Stable, nfsclient.Verifier, error) {
+	for retry := retryFirst; ; retry = min(2*retry, retryLast) {
+		got, ver, err := i.send(ctx, e, how)
+		if !tryLater(err) {
+			return got, ver, err
+		}
+		if err := pause(ctx, retry); err != nil {
+			return 0, ver, err
+		}
+	}
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -39,6 +39,7 @@ func (s *span) end() int64 {
 // addSpan lists a new span with one user; mu is held.
 func (i *Inode) addSpan(off int64, ask int, buf bufpool.Lease, ahead bool) *span {
 	s := &span{off: off, ask: ask, buf: buf, done: make(chan struct{}), users: 1, ahead: ahead, listed: true}
+	i.ownReading()
 	i.spans = append(i.spans, s)
 	return s
 }
@@ -83,6 +84,9 @@ func (i *Inode) unlistSpan(s *span) {
 			i.spans[k] = i.spans[last]
 			i.spans[last] = nil
 			i.spans = i.spans[:last]
+			if last == 0 {
+				i.reading = &notReading
+			}
 			return
 		}
 	}

@@ -106,7 +106,7 @@ func (f *File) stage(ctx context.Context, src []byte, off int64, atEnd bool) (do
 			i.mu.Unlock()
 			return done, err
 		}
-		if i.wb.frozen || i.incompatible(f.key, off, off+int64(len(src)-done)) {
+		if i.wb.frozen || i.crowded() || i.incompatible(f.key, off, off+int64(len(src)-done)) {
 			wake := i.sleeper()
 			i.mu.Unlock()
 			select {
@@ -248,7 +248,7 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64, atEnd boo
 		}
 		var how nfsclient.Stable
 		err = i.carryOut(ctx, func(ctx context.Context) error {
-			h, ver, err := i.send(ctx, e, nfsclient.FileSync)
+			h, ver, err := i.sendPatiently(ctx, e, nfsclient.FileSync)
 			how = h
 			i.directDone(e, h, ver, err)
 			return err

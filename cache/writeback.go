@@ -25,6 +25,9 @@ type writeback struct {
 	commits bool   // one is under way
 	listed  bool   // in Cache.dirty
 
+	slow     *slowdown // nil unless the server wants WRITEs later
+	restarts *restarts // nil unless the last COMMIT found data lost
+
 	errors uint64 // writes that failed for good
 	err    error  // the last of those errors
 }

@@ -94,6 +94,9 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
+	if m, ok, err := FindMount(dir); ok && err == nil {
+		f.number = m.Device
+	}
 	go f.server.Serve()
 	if err := settlePoll(dir); err != nil {
 		stop()
@@ -101,9 +104,6 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	}
 	f.pruner.Go(func() { f.runPrune(f.ctx) })
 	k.attach(f)
-	if m, ok, err := FindMount(dir); ok && err == nil {
-		f.number = m.Device
-	}
 	if cfg.ReadAheadKiB > 0 {
 		raiseReadAhead(f.number, cfg.ReadAheadKiB)
 	}

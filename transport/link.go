@@ -26,6 +26,13 @@ type Link interface {
 	Close() error
 }
 
+// Stalling is a Link that can tell that nothing gets through to the server: then
+// another connection may, and sooner than this one when the network is back.
+type Stalling interface {
+	// Stalled says why, or returns nil. It does not wait.
+	Stalled() error
+}
+
 // Dialer makes links to one server.
 type Dialer interface {
 	// Dial connects. ctx bounds the set-up only.

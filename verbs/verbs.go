@@ -134,6 +134,13 @@ type Conn interface {
 	Close() error
 }
 
+// Stalling is a Conn that can tell that nothing gets through to the peer, before
+// it gives up itself.
+type Stalling interface {
+	// Stalled says why, or returns nil. It does not wait.
+	Stalled() error
+}
+
 // QP is a queue pair.
 type QP interface {
 	// NewWindow makes a window that is not yet bound. Windows die with the

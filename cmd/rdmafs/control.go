@@ -53,6 +53,8 @@ type control struct {
 	// syncs are ended by their cancel function; nil when no more are taken.
 	syncs   map[net.Conn]context.CancelFunc
 	syncing sync.WaitGroup
+	// unheard is what syncs found lost whose clients had gone.
+	unheard []error
 }
 
 func socketName(dir string) string {
@@ -205,19 +207,38 @@ func (c *control) answerSync(conn net.Conn) {
 	gone := make(chan struct{})
 	go runHangUp(conn, cancel, gone)
 	err := c.sync(ctx)
+	heard := false
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		tell(conn, oneLine(err))
+		heard = tell(conn, oneLine(err))
 	default:
-		tell(conn, done)
+		heard = tell(conn, done)
 	}
 	c.mu.Lock()
+	if !heard {
+		c.unheard = append(c.unheard, losses(err)...)
+	}
 	delete(c.syncs, conn)
 	c.mu.Unlock()
 	c.syncing.Done()
 	_ = conn.SetReadDeadline(time.Now())
 	<-gone
+}
+
+// losses are the parts of a sync's error that are more than that it was ended.
+// The cache tells each of them once.
+func losses(err error) (all []error) {
+	parts := []error{err}
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		parts = joined.Unwrap()
+	}
+	for _, e := range parts {
+		if e != nil && !errors.Is(e, context.Canceled) {
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 // runHangUp cancels what a client waits for when it has gone.
@@ -251,8 +272,8 @@ func (c *control) drop(conn net.Conn) {
 }
 
 // stopSyncs ends syncs under way without a word, and takes no more: the cache
-// is about to be closed.
-func (c *control) stopSyncs() {
+// is about to be closed. The error is what was lost, and no client heard of.
+func (c *control) stopSyncs() error {
 	c.mu.Lock()
 	for _, cancel := range c.syncs {
 		cancel()
@@ -260,11 +281,16 @@ func (c *control) stopSyncs() {
 	c.syncs = nil
 	c.mu.Unlock()
 	c.syncing.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	unheard := errors.Join(c.unheard...)
+	c.unheard = nil
+	return unheard
 }
 
 // finish tells those who wait how the mount ended, and closes the socket.
 func (c *control) finish(end error) {
-	c.stopSyncs()
+	_ = c.stopSyncs() // whoever ends the mount has asked
 	c.ln.Close()
 	c.mu.Lock()
 	c.closed = true

@@ -163,14 +163,15 @@ func TestSync(t *testing.T) {
 }
 
 // TestSyncEnds: a sync under way ends with the client that asked for it, and
-// with the mount; then no more are taken.
+// with the mount; then no more are taken. What it found lost is told at the end
+// of the mount.
 func TestSyncEnds(t *testing.T) {
 	came, left := make(chan struct{}), make(chan struct{})
 	c, served := serveSyncs(t, func(ctx context.Context) error {
 		came <- struct{}{}
 		<-ctx.Done()
 		left <- struct{}{}
-		return ctx.Err()
+		return errors.Join(fmt.Errorf("inode 7: %w", ctx.Err()), errors.New("two bytes are lost"))
 	})
 	w, err := holdAt(own(c), "sync 0:50")
 	if err != nil {
@@ -184,13 +185,13 @@ func TestSyncEnds(t *testing.T) {
 	}
 	defer w.Close()
 	<-came
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		c.stopSyncs()
-	}()
+	stopped := make(chan error)
+	go func() { stopped <- c.stopSyncs() }()
 	<-left
-	<-stopped
+	// The one of the client that had gone, and the one that was ended.
+	if err := <-stopped; err == nil || err.Error() != "two bytes are lost\ntwo bytes are lost" {
+		t.Errorf("nobody heard, and now: %v", err)
+	}
 	if said, err := w.end(); said != "" || err != nil {
 		t.Errorf("when the mount ended: %q, %v", said, err)
 	}

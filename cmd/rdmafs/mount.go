@@ -131,10 +131,17 @@ func checkFuse(o options) error {
 	return nil
 }
 
+// The bounds of connectTimeout. However soon a mount is to give a call up, a
+// busy machine may take longer to connect.
+const (
+	leastConnectTimeout = 2 * time.Second
+	mostConnectTimeout  = 30 * time.Second
+)
+
 // connectTimeout bounds everything up to the mounted file system, but for the
 // lookups of several addresses.
 func (m *mountArgs) connectTimeout() time.Duration {
-	return min(m.opts.timeo, 30*time.Second)
+	return max(leastConnectTimeout, min(m.opts.timeo, mostConnectTimeout))
 }
 
 // live is a mount that stands.
@@ -255,7 +262,7 @@ func (m *mountArgs) serve() error {
 	case <-detached:
 		// Open files may go on writing; the kernel fails what is left of the
 		// mount.
-		return end(s.cache.Sync(forced.late), "ended by a signal: the mount was detached, and files still open on it fail from now on")
+		return end(errors.Join(s.cache.Sync(forced.late), control.stopSyncs()), "ended by a signal: the mount was detached, and files still open on it fail from now on")
 	case <-forced.late.Done():
 		err := errors.New("files were open, and what they had not written is lost")
 		log.Printf("forced to end: %v", err)
@@ -264,8 +271,8 @@ func (m *mountArgs) serve() error {
 	}
 	close(unmounted)
 	<-watcher
-	control.stopSyncs()
-	return end(s.close(forced.late, log.Printf), "unmounted")
+	unheard := control.stopSyncs()
+	return end(errors.Join(unheard, s.close(forced.late, log.Printf)), "unmounted")
 }
 
 // runWait closes ended when the file system has been unmounted.

@@ -17,21 +17,22 @@ func TestSoftServerGone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.export, "f"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var dirs []string
+	var mounts []*Mounted
 	for _, proto := range []string{"rdma", "tcp"} {
 		m := s.mount(t, proto, "soft,timeo=30,retrans=0,noac")
 		if _, err := os.ReadFile(filepath.Join(m.Dir, "f")); err != nil {
 			t.Fatal(err)
 		}
-		dirs = append(dirs, m.Dir)
+		mounts = append(mounts, m)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
-	for _, dir := range dirs {
+	for _, m := range mounts {
+		dir := m.Dir
 		for what, try := range map[string]func() error{
-			"stat": func() error { _, err := os.Stat(filepath.Join(dir, "f")); return err },
+			"stat": func() error { _, err := os.Stat(dir); return err },
 			"open": func() error { _, err := os.Open(filepath.Join(dir, "f")); return err },
 		} {
 			all.Go(func() {
@@ -40,6 +41,10 @@ func TestSoftServerGone(t *testing.T) {
 				}
 			})
 		}
+	}
+	all.Wait()
+	for _, m := range mounts { // each waits a while for the server's mountd
+		all.Go(func() { m.Umount(t) })
 	}
 	all.Wait()
 }

@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rdmafs/rdmafs/fs"
 )
@@ -67,9 +69,7 @@ func TestStoppedDaemon(t *testing.T) {
 	var said strings.Builder
 	inside.Stderr = &said
 	in := startUntil(t, inside, "there")
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, pid)
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
 	in.Close()
 	var all sync.WaitGroup
@@ -101,4 +101,28 @@ func TestStoppedDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	exited()
+}
+
+// stop stops a process, and returns when none of its threads runs any more: the
+// others go on until the one that takes the signal has come to run.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for running := true; running; {
+		running = false
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("process %d has threads %q, %v", pid, threads, err)
+		}
+		for _, name := range threads {
+			// The state is behind the name, which is in brackets.
+			b, err := os.ReadFile(name)
+			if _, rest, found := strings.Cut(string(b), ") "); err == nil && found && !strings.HasPrefix(rest, "T") {
+				running = true
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
 }

@@ -90,7 +90,8 @@ func (c *Caller) acquire(ctx context.Context, o *op, call *transport.Call) (*slo
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		if s := c.pick(call); s != nil {
+		c.prog, c.vers = call.Prog, call.Vers
+		if s := c.pick(); s != nil {
 			s.load++
 			wait := c.cfg.Timeo * time.Duration(min(o.waits, c.cfg.Retrans)+1)
 			least := time.Duration(1)
@@ -184,6 +185,7 @@ func (o *op) arm(s *slot, d time.Duration) {
 	o.deadline = o.c.cfg.Clock.Now().Add(d)
 	if s != nil {
 		o.link = s.link
+		d = min(d, o.c.cfg.Probe)
 	}
 	if o.timer == nil {
 		o.timer = o.c.cfg.Clock.AfterFunc(d, o.expire)
@@ -192,13 +194,20 @@ func (o *op) arm(s *slot, d time.Duration) {
 	}
 }
 
-// expire condemns the link that the call has waited on in vain. It may come
-// late, to find the timer set anew or even o on another call: then it is not
-// time yet.
+// expire condemns the link that the call has waited on in vain, and until it is
+// time for that has the link examined. It may come late, to find the timer set
+// anew or even o on another call.
 func (o *op) expire() {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
-	if !o.armed || o.c.cfg.Clock.Now().Before(o.deadline) {
+	if !o.armed {
+		return
+	}
+	if left := o.deadline.Sub(o.c.cfg.Clock.Now()); left > 0 {
+		if s := o.on; s != nil && s.link == o.link {
+			o.timer.Reset(min(left, o.c.cfg.Probe))
+			s.suspect()
+		}
 		return
 	}
 	if s := o.on; s != nil && s.link == o.link {

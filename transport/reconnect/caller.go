@@ -19,7 +19,7 @@ type Caller struct {
 	slots  []*slot
 	first  int // Limits.First
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // runSlot
+	wg     sync.WaitGroup // runSlot, runExamine
 
 	xid               atomic.Uint32
 	resends, timeouts atomic.Uint64
@@ -33,7 +33,7 @@ type Caller struct {
 	turn    int           // where the search for a slot starts
 	lastErr error         // why there was no link
 	linked  bool          // there has been a link
-	// prog and vers are those of a call that wants a link.
+	// prog and vers are those of a call.
 	prog, vers uint32
 }
 
@@ -106,9 +106,10 @@ func (s *slot) want() {
 }
 
 // pick chooses the slot with the fewest calls, in turn where there are several.
-// When its link is not up it is made to connect for call, and the best of those
-// that are up serves meanwhile; there may be none. mu is held.
-func (c *Caller) pick(call *transport.Call) *slot {
+// When its link is not up it is made to connect, and the best of those that are
+// up serves meanwhile; there may be none. While there cannot be any, a single
+// slot tries. mu is held.
+func (c *Caller) pick() *slot {
 	var best, ready *slot
 	for i := range c.slots {
 		s := c.slots[(c.turn+i)%len(c.slots)]
@@ -120,8 +121,10 @@ func (c *Caller) pick(call *transport.Call) *slot {
 		}
 	}
 	c.turn = (c.turn + 1) % len(c.slots)
+	if ready == nil && c.lastErr != nil {
+		best = c.slots[0]
+	}
 	if best != ready {
-		c.prog, c.vers = call.Prog, call.Vers
 		best.want()
 	}
 	return ready

@@ -1,6 +1,7 @@
 package reconnect
 
 import (
+	"math"
 	"time"
 )
 
@@ -9,6 +10,7 @@ const (
 	DefaultTimeo       = time.Minute
 	DefaultRetrans     = 2
 	DefaultDialTimeout = 30 * time.Second
+	DefaultProbe       = time.Second
 )
 
 // Back-off: the time from the start of an attempt to connect to that of the next.
@@ -34,6 +36,9 @@ type Config struct {
 	NConnect int
 	// DialTimeout bounds one attempt to connect; 0 means 30 s.
 	DialTimeout time.Duration
+	// Probe is after how long without a reply a call has its link examined, and
+	// how often from then on; 0 means a second, negative never.
+	Probe time.Duration
 	// Logf tells of servers that do not respond, and of lost links, if set.
 	Logf func(format string, args ...any)
 	// Clock is the time, for tests; nil means the real one.
@@ -74,6 +79,12 @@ func (c *Config) setDefaults() {
 	}
 	if c.DialTimeout <= 0 {
 		c.DialTimeout = DefaultDialTimeout
+	}
+	switch {
+	case c.Probe < 0:
+		c.Probe = math.MaxInt64
+	case c.Probe == 0:
+		c.Probe = DefaultProbe
 	}
 	if c.Server == "" {
 		c.Server = "(unnamed)"

@@ -24,8 +24,14 @@
 // first begins with a NULL call, so that no call that the server does not answer
 // can be that one.
 //
-// Goroutines: one runSlot for each slot, started by New, joined by Close. Timers
-// only set flags and wake them.
+// Examination. While a call waits, its link is asked each second if it is stalled,
+// and a NULL call is made on it, one at a time: TCP notices that nothing gets
+// through only where something was sent, and waits ever longer before it tries
+// again. A stalled link is closed, and its calls are sent again, not as overdue.
+//
+// Goroutines: one runSlot for each slot, started by New, and one runExamine for
+// each link that is being examined, joined by Close. Timers only set flags, wake
+// and start them.
 //
 // Locks: Caller.mu, held for moments, never while a link is used.
 package reconnect

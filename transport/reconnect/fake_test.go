@@ -101,7 +101,9 @@ type fakeLink struct {
 	done chan struct{}
 	mu   sync.Mutex
 	err  error
-	wg   sync.WaitGroup
+	// stalled is what Stalled returns.
+	stalled error
+	wg      sync.WaitGroup
 }
 
 func newDialer() *fakeDialer {
@@ -176,6 +178,19 @@ func (l *fakeLink) exchange(ctx context.Context, xid uint32, c *transport.Call, 
 
 func (l *fakeLink) Done() <-chan struct{} { return l.done }
 
+func (l *fakeLink) Stalled() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stalled
+}
+
+// stall has nothing get through.
+func (l *fakeLink) stall() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stalled = errors.New("no acknowledgements")
+}
+
 func (l *fakeLink) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,6 +228,9 @@ func newRig(t *testing.T, cfg Config) *rig { return newRigOver(t, newDialer(), c
 
 func newRigOver(t *testing.T, d *fakeDialer, cfg Config) *rig {
 	r := &rig{T: t, d: d, clock: newClock(), logs: make(chan string, 100)}
+	if cfg.Probe == 0 {
+		cfg.Probe = -1
+	}
 	cfg.Server, cfg.Clock = "srv", r.clock
 	cfg.Logf = func(f string, a ...any) { r.logs <- fmt.Sprintf(f, a...) }
 	r.c = New(r.d, cfg)

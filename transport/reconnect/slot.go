@@ -31,6 +31,9 @@ type slot struct {
 	attempts  int            // ended attempts to connect
 	err       error          // of the last attempt
 	mourned   transport.Link // whose loss is in the log
+	examined  time.Time      // when the link was last
+	examining bool           // runExamine is at it
+	probed    transport.Link // which has a NULL call under way
 }
 
 // runSlot keeps the slot's link until the Caller is closed.

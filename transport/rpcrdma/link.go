@@ -237,6 +237,14 @@ func (l *link) Err() error {
 	return l.err
 }
 
+// Stalled implements transport.Stalling, as far as the connection can tell.
+func (l *link) Stalled() error {
+	if c, ok := l.conn.(verbs.Stalling); ok {
+		return c.Stalled()
+	}
+	return nil
+}
+
 // fail ends the link, unless it has ended. Exchanges then wait for quiet.
 func (l *link) fail(err error) {
 	l.mu.Lock()

@@ -37,7 +37,7 @@ func cornerCaller(server rpcrdma.ServerConfig, change func(*rpcrdma.DialerConfig
 			InlineSend: server.InlineIn, InlineRecv: server.InlineOut, MaxPayload: server.MaxPayload,
 		}
 		change(&cfg)
-		caller := reconnect.New(&warmDialer{Dialer: rpcrdma.NewDialer(cfg)}, reconnect.Config{Server: "suite", Timeo: time.Hour, NConnect: 1})
+		caller := reconnect.New(&warmDialer{Dialer: rpcrdma.NewDialer(cfg)}, reconnect.Config{Server: "suite", Timeo: time.Hour, Probe: -1, NConnect: 1})
 		t.Cleanup(func() {
 			_ = caller.Close() // the second time in a test that closes it itself
 			if err := srv.Close(); err != nil {

@@ -150,7 +150,7 @@ func callerOver(version uint32, inline, nconnect int, noDDP bool, open devices) 
 			Device: ours, Addr: ln.Addr(), MachineName: "suite",
 			InlineSend: inline, InlineRecv: inline, NoDDP: noDDP, MaxPayload: payload,
 			TryVersion2: version == rpcrdma.Version2,
-		})}, reconnect.Config{Server: "suite", Timeo: time.Hour, NConnect: nconnect})
+		})}, reconnect.Config{Server: "suite", Timeo: time.Hour, Probe: -1, NConnect: nconnect})
 		t.Cleanup(func() {
 			// A link that is cut before its first reply has the next fall back.
 			if s := caller.Stats(); s.Terms.Version != int(version) && s.Connects == uint64(nconnect) {

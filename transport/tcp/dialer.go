@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/stream"
 )
 
 // Defaults of Config.
@@ -102,7 +103,7 @@ func (d *Dialer) connect(ctx context.Context) (net.Conn, error) {
 		if d.cfg.LocalAddr.IsValid() {
 			nd.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(d.cfg.LocalAddr, 0))
 		}
-		return nd.DialContext(ctx, "tcp", to)
+		return stream.Dial(ctx, nd, to)
 	}
 	// The ports that Linux uses, from a random one on: above rsync's and
 	// below 1024, with few services of their own.
@@ -115,7 +116,7 @@ func (d *Dialer) connect(ctx context.Context) (net.Conn, error) {
 		if local.Addr().IsValid() {
 			nd.LocalAddr = net.TCPAddrFromAddrPort(local)
 		}
-		conn, err := nd.DialContext(ctx, "tcp", to)
+		conn, err := stream.Dial(ctx, nd, to)
 		if err == nil || !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
 			return conn, err
 		}

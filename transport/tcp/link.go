@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs/stream"
 )
 
 // link is one connection to a server.
@@ -37,6 +39,19 @@ func (l *link) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
+}
+
+// Stalled implements transport.Stalling.
+func (l *link) Stalled() error {
+	c, ok := l.conn.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil // closed
+	}
+	return stream.Stalled(raw)
 }
 
 // Close ends the connection and waits until nothing of it is left running.

@@ -42,7 +42,7 @@ func (c *cutter) cut() {
 
 func callerOver(nconnect int) rpctest.NewCaller {
 	return func(t *testing.T, h transport.Handler) (transport.Caller, func()) {
-		return newCaller(t, h, reconnect.Config{Server: "suite", Timeo: time.Hour, NConnect: nconnect})
+		return newCaller(t, h, reconnect.Config{Server: "suite", Timeo: time.Hour, Probe: -1, NConnect: nconnect})
 	}
 }
 

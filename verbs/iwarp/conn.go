@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/stream"
 )
 
 // conn implements verbs.Conn.
@@ -116,6 +117,9 @@ func (c *conn) LocalAddr() netip.AddrPort  { return c.local }
 func (c *conn) RemoteAddr() netip.AddrPort { return c.remote }
 func (c *conn) PrivateData() []byte        { return c.private }
 func (c *conn) ReadsOut() int              { return c.readsOut }
+
+// Stalled implements verbs.Stalling.
+func (c *conn) Stalled() error { return stream.Stalled(c.raw) }
 
 // ended is the reason for the connection's end, nil while it lives.
 func (c *conn) ended() error {

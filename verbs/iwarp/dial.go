@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/stream"
 )
 
 // checkOptions refuses what cannot be set up.
@@ -49,7 +50,7 @@ func (d *device) dial(ctx context.Context, to netip.AddrPort, o *verbs.ConnOptio
 	if o.LocalAddr.IsValid() {
 		nd.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(o.LocalAddr, 0))
 	}
-	s, err := nd.DialContext(ctx, "tcp", to.String())
+	s, err := stream.Dial(ctx, nd, to.String())
 	if err != nil {
 		return nil, dialError(ctx, to, err)
 	}

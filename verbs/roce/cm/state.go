@@ -83,15 +83,16 @@ type patience struct {
 	tries int
 }
 
-const longestPause = 4 * time.Second
+// longestPause bounds how much later than the network a connection is set up.
+const longestPause = time.Second
 
 var patiences = [states]patience{
-	reqSent: {250 * time.Millisecond, 7},
+	reqSent: {250 * time.Millisecond, 15},
 	// Until the peer wants more time than this; see more.
 	reqWait: {0, 7},
 	// The exponent of serviceTimeout, which a peer that asks again is told.
 	reqRcvd: {time.Minute, 0},
-	repSent: {250 * time.Millisecond, 6},
+	repSent: {250 * time.Millisecond, 13},
 	repWait: {0, 6},
 	// Linux holds back what a peer sends until it has the RTU, which it
 	// would ask for only after four seconds: so it is sent three times.

@@ -1,0 +1,59 @@
+package reconnect
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// suspect has the slot's link examined, but not more often than is configured.
+// Caller.mu is held.
+func (s *slot) suspect() {
+	c := s.c
+	now := c.cfg.Clock.Now()
+	if c.closed || s.condemned || s.examining || now.Sub(s.examined) < c.cfg.Probe {
+		return
+	}
+	s.examining, s.examined = true, now
+	probe := s.probed != s.link
+	if probe {
+		s.probed = s.link
+	}
+	c.wg.Add(1)
+	go s.runExamine(s.link, probe, transport.Call{Prog: c.prog, Vers: c.vers})
+}
+
+// runExamine finds out if anything gets through to the server, and if not,
+// condemns the link. A call that waits for its reply sends nothing, so that there
+// is nothing of which to see that it does not get through: a NULL call is made.
+// Close joins it.
+func (s *slot) runExamine(link transport.Link, probe bool, null transport.Call) {
+	c := s.c
+	defer c.wg.Done()
+	var stalled error
+	if l, ok := link.(transport.Stalling); ok {
+		stalled = l.Stalled()
+	}
+	c.mu.Lock()
+	s.examining = false
+	condemn := stalled != nil && s.link == link && !s.condemned
+	if condemn {
+		s.condemned = true
+		s.signal()
+	}
+	c.mu.Unlock()
+	if condemn {
+		c.cfg.Logf("connection to %s is stalled, trying another: %v", c.cfg.Server, stalled)
+	}
+	if !probe {
+		return
+	}
+	// That it is answered says nothing of the calls that wait, and its end
+	// nothing that the link does not say itself.
+	_ = link.Exchange(context.Background(), c.xid.Add(1), &null)
+	c.mu.Lock()
+	if s.probed == link {
+		s.probed = nil
+	}
+	c.mu.Unlock()
+}
