@@ -48,7 +48,7 @@ type Result struct {
 }
 
 // memory is the bound in KiB for a daemon.
-const memory = 512 << 10
+const memory = 256 << 10
 
 // run is a cell under way.
 type run struct {

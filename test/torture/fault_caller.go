@@ -45,7 +45,7 @@ func init() {
 		}
 		return nil
 	}})
-	add("callers exec'd", &fault{what: "workers execute themselves anew in the middle", run: func(c *run) error {
+	add("callers exec", &fault{what: "workers execute themselves anew in the middle", run: func(c *run) error {
 		for range c.rounds(3) {
 			for _, h := range c.hands {
 				if _, err := io.WriteString(h.in, "!"); err != nil {

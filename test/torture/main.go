@@ -62,6 +62,8 @@ type plan struct {
 	out      string
 	selftest bool
 	verbose  bool
+	// long: faults last as long as they do in a run of an hour.
+	long bool
 	// timed: the time was given.
 	timed bool
 }
@@ -75,6 +77,7 @@ func parse(words []string) (*plan, error) {
 	f.IntVar(&p.parallel, "parallel", 3, "cells at a time")
 	f.StringVar(&p.out, "out", "", "`directory` for what failing cells said (default: a temporary one)")
 	f.BoolVar(&p.selftest, "selftest", false, "only see that a server that lies is found out")
+	f.BoolVar(&p.long, "long", false, "long faults, as in a run of an hour")
 	f.BoolVar(&p.verbose, "v", false, "a line for each cell")
 	if err := f.Parse(words); err != nil {
 		return nil, err
@@ -168,7 +171,7 @@ func coordinate(words []string) (ok bool, err error) {
 	fmt.Printf("torture: seed %d, %d cells, %v\n", p.seed, len(cells), p.lasting)
 	t := newTable()
 	end := time.Now().Add(p.lasting)
-	long := p.lasting >= time.Hour && p.cells.String() == ""
+	long := p.long || p.lasting >= time.Hour && p.cells.String() == ""
 	queue := make(chan Cell)
 	var crews sync.WaitGroup
 	for range p.parallel {

@@ -60,7 +60,11 @@ func (t *table) take(p *plan, r Result) {
 		return
 	}
 	t.failed++
-	again := fmt.Sprintf("TORTURE_SEED=%d TORTURE_CELLS='^%s$' make torture", r.Seed, r.Cell)
+	long := ""
+	if r.Long {
+		long = " TORTURE_LONG=1"
+	}
+	again := fmt.Sprintf("TORTURE_SEED=%d%s TORTURE_CELLS='^%s$' make torture", r.Seed, long, r.Cell)
 	t.again = append(t.again, again)
 	fmt.Printf("FAILED %s, seed %d (%s)\n", r.Cell, r.Seed, again)
 	for _, f := range r.Failures {

@@ -87,6 +87,12 @@ func (d *Dialer) Dial(ctx context.Context) (transport.Link, error) {
 		return nil, fmt.Errorf("connect to %v: %w", d.cfg.Addr, err)
 	}
 	d.stats.connects.Add(1)
+	// What is given up must not arrive later: the system would go on sending what
+	// is left in a closed socket, for minutes, and a WRITE that comes after it was
+	// sent again on another connection undoes what was written since.
+	if tc, ok := conn.(*net.TCPConn); ok {
+		_ = tc.SetLinger(0)
+	}
 	return newLink(d, conn), nil
 }
 

@@ -55,6 +55,10 @@ func (d *device) dial(ctx context.Context, to netip.AddrPort, o *verbs.ConnOptio
 		return nil, dialError(ctx, to, err)
 	}
 	sock := s.(*net.TCPConn)
+	// Close flushes nothing, and neither may the system afterwards: a message that
+	// arrives after it was given up and sent again on another connection undoes
+	// what came between.
+	_ = sock.SetLinger(0)
 	c, err := d.newConn(sock, o)
 	if err != nil {
 		sock.Close()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -309,5 +310,26 @@ func TestNudge(t *testing.T) {
 	b = b[n+h.payload()+h.trailer():]
 	if h, _, err := parseHeader(b); err != nil || h.op != opWrite || !h.last || h.payload() != 0 || h.stag != 0 {
 		t.Errorf("second FPDU %+v, %v", h, err)
+	}
+}
+
+// TestGivenUpIsNotSentLater: the close of a connection that was dialed is a reset,
+// so that the system does not go on sending what was given up. An orderly end
+// would show here as the end of the stream.
+func TestGivenUpIsNotSentLater(t *testing.T) {
+	s := newSide(t, Config{}, 4096)
+	ended := make(chan error, 1)
+	err := s.against(func(_ int, req mpaFrame) []byte {
+		return appendMPA(nil, &mpaFrame{reply: true, revision: req.revision, enhanced: req.enhanced, ird: 8, ord: 4})
+	}, func(c *net.TCPConn) {
+		_, err := io.Copy(io.Discard, c)
+		ended <- err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.conn.Close()
+	if err := <-ended; !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the responder's connection ended with %v, want a reset", err)
 	}
 }
