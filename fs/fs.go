@@ -58,6 +58,10 @@ type FS struct {
 // way. Its default, 12, starves read-ahead over a network.
 const maxBackground = 128
 
+// maxRequestBytes bounds the memory of requests under way: each WRITE has a
+// buffer of MaxIO until it is answered. The rest waits in the kernel, unread.
+const maxRequestBytes = 256 << 20
+
 // Mount attaches c at dir and starts to serve it. It returns when the mount is
 // usable. The FS does not own c.
 func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
@@ -82,6 +86,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	opts := &fuse.MountOptions{
 		AllowOther:               cfg.AllowOther,
 		MaxBackground:            maxBackground,
+		MaxInflightRequestBytes:  maxRequestBytes,
 		MaxWrite:                 cfg.MaxIO,
 		MaxReadAhead:             cfg.MaxIO,
 		FsName:                   cfg.Source,

@@ -16,6 +16,7 @@ type watch struct {
 
 	mu     sync.Mutex
 	ops    []*opContext
+	writes int   // how many of them hold a WRITE's buffer
 	active bool  // runWatch looks at ops, or is about to
 	err    error // the mount was torn down
 }
@@ -27,6 +28,10 @@ const (
 	// looks whether its process is being killed by now: the kernel sends one
 	// interrupt a request and no second one for a later, fatal signal.
 	killPoll = time.Second
+	// crowd is how many WRITEs must wait for each of them to be looked at without
+	// an interrupt: with maxRequestBytes under way the kernel's interrupts are
+	// not read. It is a quarter of what that allows, with 1 MiB each.
+	crowd = maxRequestBytes >> 20 / 4
 )
 
 // start starts the watch. It ends with ctx, and every request's context with
@@ -49,6 +54,9 @@ func (w *watch) add(c *opContext) {
 	}
 	c.at = len(w.ops)
 	w.ops = append(w.ops, c)
+	if c.write {
+		w.writes++
+	}
 	if !w.active {
 		w.active = true
 		select {
@@ -65,6 +73,9 @@ func (w *watch) remove(c *opContext) {
 	w.ops[c.at].at = c.at
 	w.ops[last] = nil
 	w.ops = w.ops[:last]
+	if c.write {
+		w.writes--
+	}
 }
 
 func (w *watch) runWatch(ctx context.Context) {
@@ -118,7 +129,8 @@ func (w *watch) due(now time.Time) (due []*opContext) {
 			default:
 			}
 		}
-		if c.interrupted && !now.Before(c.look) {
+		unread := c.write && w.writes >= crowd
+		if (c.interrupted || unread) && !now.Before(c.look) {
 			c.look = now.Add(killPoll)
 			due = append(due, c)
 		}
@@ -134,5 +146,5 @@ func (w *watch) end(err error) {
 	for _, c := range w.ops {
 		c.finish(err)
 	}
-	w.ops = nil
+	w.ops, w.writes = nil, 0
 }
