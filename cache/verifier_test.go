@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,8 +80,9 @@ func TestVerifierThatNeverMatches(t *testing.T) {
 	f := create(t, c, "a")
 	defer f.Release()
 	waits := make(chan time.Duration)
+	var calm atomic.Bool
 	srv.hook = func(op string, done bool) error {
-		if op != "COMMIT" || done {
+		if op != "COMMIT" || done || calm.Load() {
 			return nil
 		}
 		srv.mu.Lock()
@@ -116,12 +118,15 @@ func TestVerifierThatNeverMatches(t *testing.T) {
 			ended = true
 		}
 	}
-	srv.hook = nil
+	calm.Store(true)
 	check(t, f.Fsync(ctx))
 	if !bytes.Equal(srv.content("a"), want) {
 		t.Error("the disk differs")
 	}
-	if f.i.wb.restarts != nil || c.unreliable.Load() {
+	f.i.mu.Lock()
+	over := f.i.wb.restarts == nil
+	f.i.mu.Unlock()
+	if !over || c.unreliable.Load() {
 		t.Error("it is not over")
 	}
 	mu.Lock()

@@ -81,6 +81,10 @@ const maxBackground = 128
 // shared: the kernel writes stored pages back before direct I/O.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_DIRECT_IO_ALLOW_MMAP
 
+// maxRequestBytes bounds the memory of requests under way: each WRITE has a
+// buffer of MaxIO until it is answered. The rest waits in the kernel, unread.
+const maxRequestBytes = 256 << 20
+
 // Mount attaches c at dir and starts to serve it. It returns when the mount is
 // usable. The FS does not own c.
 func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
@@ -131,6 +135,7 @@ func (f *FS) mount() error {
 	if err == nil {
 		f.server, err = fuse.NewServer(f, lent, &fuse.MountOptions{
 			MaxBackground:            maxBackground,
+			MaxInflightRequestBytes:  maxRequestBytes,
 			MaxWrite:                 maxIO,
 			MaxReadAhead:             f.cfg.MaxIO,
 			Name:                     fuseSubtype,

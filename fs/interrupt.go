@@ -28,6 +28,7 @@ type opContext struct {
 	cancel          <-chan struct{}
 	pid             uint32
 	asked           uint64 // cache.Mark of when the request came
+	write           bool   // it holds a WRITE's buffer; set before it may wait
 
 	// Guarded by watch.mu.
 

@@ -101,6 +101,7 @@ func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint3
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
+	ctx.write = true
 	write := file.Write
 	stored := in.WriteFlags&fuse.WRITE_CACHE != 0 // by a mapping; in.Flags means nothing then
 	switch {

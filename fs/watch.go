@@ -16,6 +16,7 @@ type watch struct {
 
 	mu     sync.Mutex
 	ops    []*opContext
+	writes int   // how many of them hold a WRITE's buffer
 	active bool  // runWatch looks at ops, or is about to
 	err    error // the mount was torn down
 }
@@ -37,10 +38,15 @@ const (
 	// interrupt a request and no second one for a later, fatal signal.
 	killPoll = time.Second
 	// unseenGrace is how long a request goes on after an interrupt whose reason
-	// cannot be seen. It then fails with EINTR, lest a killed process wait for a dead server for ever; but any
-	// other signal has that effect too, down to those by which a Go program
-	// preempts itself, so that a server that answers at all must not be given up.
+	// cannot be seen. It then fails with EINTR, lest a killed process wait for a dead
+	// server for ever; but any other signal has that effect too, down to those by
+	// which a Go program preempts itself, so that a server that answers at all must
+	// not be given up.
 	unseenGrace = 5 * time.Second
+	// crowd is how many WRITEs must wait for each of them to be looked at without
+	// an interrupt: with maxRequestBytes under way the kernel's interrupts are
+	// not read. It is a quarter of what that allows, with 1 MiB each.
+	crowd = maxRequestBytes >> 20 / 4
 )
 
 // start starts the watch. It ends with ctx, and every request's context with
@@ -63,6 +69,9 @@ func (w *watch) add(c *opContext) {
 	}
 	c.at = len(w.ops)
 	w.ops = append(w.ops, c)
+	if c.write {
+		w.writes++
+	}
 	if !w.active {
 		w.active = true
 		select {
@@ -79,6 +88,9 @@ func (w *watch) remove(c *opContext) {
 	w.ops[c.at].at = c.at
 	w.ops[last] = nil
 	w.ops = w.ops[:last]
+	if c.write {
+		w.writes--
+	}
 }
 
 func (w *watch) runWatch(ctx context.Context) {
@@ -108,7 +120,7 @@ func (w *watch) poll(now time.Time) bool {
 		w.mu.Lock()
 		switch {
 		case c.ended || c.err != nil:
-		case v == goesOn:
+		case v == goesOn, v == unseen && !c.interrupted:
 			c.blind = false
 		case v == unseen && !c.blind:
 			c.blind, c.look = true, now.Add(unseenGrace)
@@ -136,7 +148,8 @@ func (w *watch) due(now time.Time) (due []*opContext) {
 			default:
 			}
 		}
-		if c.interrupted && !now.Before(c.look) {
+		unread := c.write && w.writes >= crowd
+		if (c.interrupted || unread) && !now.Before(c.look) {
 			c.look = now.Add(killPoll)
 			due = append(due, c)
 		}
@@ -152,5 +165,5 @@ func (w *watch) end(err error) {
 	for _, c := range w.ops {
 		c.finish(err)
 	}
-	w.ops = nil
+	w.ops, w.writes = nil, 0
 }

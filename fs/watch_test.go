@@ -61,6 +61,50 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// TestCrowd: when so many WRITEs wait that interrupts may not be read, the
+// processes of all of them are looked at, but of no other request.
+func TestCrowd(t *testing.T) {
+	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
+	looks := map[uint32]int{}
+	f.watch.judge = func(pid uint32) verdict {
+		looks[pid]++
+		return map[uint32]verdict{1: dying, 3: unseen}[pid]
+	}
+	flush := f.begin(make(chan struct{}), &fuse.InHeader{Caller: fuse.Caller{Pid: 1000}})
+	flush.Done()
+	defer flush.end()
+	now := time.Unix(1, 0)
+	var writes []*opContext
+	for n := range crowd {
+		if f.watch.poll(now); len(looks) != 0 {
+			t.Fatalf("%d WRITEs wait, and processes %v are looked at", n, looks)
+		}
+		c := f.begin(make(chan struct{}), &fuse.InHeader{Caller: fuse.Caller{Pid: uint32(n + 1)}})
+		c.write = true
+		c.Done()
+		writes = append(writes, c)
+	}
+	f.watch.poll(now)
+	if len(looks) != crowd || looks[1000] != 0 {
+		t.Errorf("%d processes are looked at", len(looks))
+	}
+	for n, c := range writes {
+		if isClosed(c.Done()) != (n == 0) {
+			t.Errorf("request %d: cancelled %v", n, n != 0)
+		}
+	}
+	f.watch.poll(now.Add(killPoll)) // one less
+	if looks[2] != 1 {
+		t.Errorf("%d looks", looks[2])
+	}
+	for _, c := range writes {
+		c.end()
+	}
+	if f.watch.writes != 0 || len(f.watch.ops) != 1 {
+		t.Errorf("%d WRITEs and %d requests are watched", f.watch.writes, len(f.watch.ops))
+	}
+}
+
 // TestInterruptMany ends requests out of order.
 func TestInterruptMany(t *testing.T) {
 	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
