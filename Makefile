@@ -33,7 +33,7 @@ demo: setup build
 # Unit tests, suites, fuzz seeds, and mounts of the embedded server, both as root
 # and as an ordinary user.
 test: setup build
-	$(GO) test -json -count=1 -timeout 15m ./... | $(REPORT)
+	$(GO) test -json -count=1 -timeout 30m ./... | $(REPORT)
 
 test-race:
 	CGO_ENABLED=1 RDMAFS_TEST_RACE=1 $(GO) test -race -timeout 25m ./...

@@ -115,7 +115,7 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 		}
 		// The attributes just seen may have taken the grant back.
 		i.mu.Lock()
-		g := i.access[k]
+		g, _ := i.grantOf(k)
 		known = g.asked&want == want
 		got = g.granted
 		i.mu.Unlock()
@@ -169,6 +169,9 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
 
 // Inode is the file that f is an opening of.
 func (f *File) Inode() *Inode { return f.i }
+
+// Direct says whether f was opened Direct.
+func (f *File) Direct() bool { return f.mode.Direct }
 
 // Release ends the use of f; data not yet written goes on being written. What
 // was staged for reading goes with the last opening, and so does a file that

@@ -40,7 +40,7 @@ type Inode struct {
 	relinkGen uint64 // when the last own link, rename or unlink ended
 	*doubted
 
-	access    map[userKey]grant
+	access    *grant
 	accessGen uint64 // when it was last dropped
 	opens     int
 	silly     *silly

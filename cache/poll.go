@@ -30,7 +30,7 @@ const (
 	// answer for leave room for others.
 	maxPolls = 8
 	// pollIntervalNoAC is how often files are looked at whose attributes are
-	// never believed. Reads of these reach us, but not of mappings.
+	// never believed.
 	pollIntervalNoAC = time.Second
 )
 

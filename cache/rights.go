@@ -10,17 +10,32 @@ import (
 // long as the attributes are believed, until then at most: a server may judge
 // otherwise without touching the file, as when a user leaves a group there.
 type grant struct {
+	user           userKey
 	asked, granted nfsclient.AccessMask
-	until          time.Time
+	until          time.Duration // since Cache.born
+	next           *grant        // of another user
 }
 
 // maxGrants bounds the users remembered per inode.
 const maxGrants = 64
 
+// noGrant stays empty.
+var noGrant = &grant{}
+
+// grantOf is what is known of a user's rights; mu is held.
+func (i *Inode) grantOf(k userKey) (g *grant, known bool) {
+	for g := i.access; g != nil; g = g.next {
+		if g.user == k {
+			return g, true
+		}
+	}
+	return noGrant, false
+}
+
 // granted looks want up; mu is held.
 func (i *Inode) granted(k userKey, want nfsclient.AccessMask, now time.Time) (nfsclient.AccessMask, bool) {
-	g := i.access[k]
-	if g.asked&want != want || !i.fresh(now) || !now.Before(g.until) {
+	g, _ := i.grantOf(k)
+	if g.asked&want != want || !i.fresh(now) || now.Sub(i.c.born) >= g.until {
 		return 0, false
 	}
 	return g.granted & want, true
@@ -39,16 +54,24 @@ func (i *Inode) answered(st stamp, a *nfsclient.Attr, k userKey, asked, granted 
 	if !current {
 		return
 	}
-	g, known := i.access[k]
-	if i.access == nil || !known && len(i.access) >= maxGrants {
-		i.access = make(map[userKey]grant, 1)
-	}
 	_, most := i.bounds()
-	until := st.at.Add(most)
-	if g.asked&^asked != 0 && g.until.Before(until) {
-		until = g.until
+	until := st.at.Add(most).Sub(i.c.born)
+	g, known := i.grantOf(k)
+	if known {
+		if g.asked&^asked != 0 {
+			until = min(until, g.until)
+		}
+		g.asked, g.granted, g.until = g.asked|asked, g.granted&^asked|granted&asked, until
+		return
 	}
-	i.access[k] = grant{g.asked | asked, g.granted&^asked | granted&asked, until}
+	users := 0
+	for g := i.access; g != nil; g = g.next {
+		users++
+	}
+	if users >= maxGrants {
+		i.access = nil
+	}
+	i.access = &grant{k, asked, granted & asked, until, i.access}
 }
 
 // dropRights forgets everybody's rights, and has answers to questions that are

@@ -37,7 +37,8 @@ func (f *File) take(ctx context.Context, src []byte, off int64, atEnd bool) (int
 	return f.write(ctx, src, off, atEnd)
 }
 
-// WriteBack is Write for the kernel's pages that were stored to by a mapping.
+// WriteBack is Write for the kernel's pages that were stored to by a mapping,
+// which may be one of a file opened Direct.
 // No error of another write has it refused: nobody would write those pages
 // again.
 func (f *File) WriteBack(ctx context.Context, src []byte, off int64) (int, error) {

@@ -23,7 +23,8 @@
 // Goroutines: go-fuse starts one for each request and ends them before Wait
 // returns; runWatch looks after the requests that really wait, runPrune keeps
 // what the kernel knows within a bound. Both live from Mount until the mount's
-// context ends; Wait joins them.
+// context ends. runDrop runs for a direct write each where many wait for pages
+// (pages.go). Wait joins them.
 //
 // Locks: nodes.mu, handles.mu, reopens.mu, beneath.mu and watch.mu guard their tables, are leaves,
 // and are held across no call to cache. Kernel.mu is held, shared, while the kernel is

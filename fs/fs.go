@@ -64,6 +64,9 @@ type FS struct {
 	// dir is where it was mounted, number the device number in the mount table.
 	dir, number string
 
+	dropping chan struct{} // a token for each direct write that waits in written
+	drops    sync.WaitGroup
+
 	// ctx lives as long as requests may wait; abort ends it.
 	ctx   context.Context
 	abort context.CancelFunc
@@ -160,6 +163,7 @@ func newFS(c *cache.Cache, k *Kernel, cfg Config) (f *FS, stop func()) {
 		creds:         creds{logf: cfg.Logf},
 		nodes:         newNodes(c),
 		kernel:        k,
+		dropping:      make(chan struct{}, maxDropping),
 	}
 	f.ctx, f.abort = context.WithCancel(context.Background())
 	f.watch.start(f.ctx, judge)
@@ -173,6 +177,7 @@ func newFS(c *cache.Cache, k *Kernel, cfg Config) (f *FS, stop func()) {
 // answered.
 func (f *FS) Wait() {
 	f.server.Wait()
+	f.drops.Wait()
 	f.kernel.attach(nil)
 	f.device.Close()
 	f.abort()

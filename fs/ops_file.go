@@ -102,8 +102,9 @@ func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint3
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
 	write := file.Write
+	stored := in.WriteFlags&fuse.WRITE_CACHE != 0 // by a mapping; in.Flags means nothing then
 	switch {
-	case in.WriteFlags&fuse.WRITE_CACHE != 0:
+	case stored:
 		write = file.WriteBack
 	case in.Flags&syscall.O_APPEND != 0:
 		write = file.Append
@@ -111,6 +112,9 @@ func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint3
 	n, err := write(ctx, data, int64(in.Offset))
 	if err != nil {
 		return 0, errno(err)
+	}
+	if file.Direct() && !stored {
+		f.written(file.Inode(), int64(in.Offset), n)
 	}
 	return uint32(n), fuse.OK
 }

@@ -42,7 +42,7 @@ func TestDirectAndMapped(t *testing.T) {
 	}
 	u := &directMap{name: args[0], r: rand.New(rand.NewPCG(seed, 1))}
 	defer u.close()
-	for step := range 700 {
+	for step := range 400 {
 		if err := u.step(); err != nil {
 			t.Fatalf("seed %d, step %d: %v; before that: %q", seed, step, err, u.log[max(0, len(u.log)-20):])
 		}
