@@ -92,6 +92,7 @@ func init() {
 		if err != nil {
 			return err
 		}
+		var asking []*process
 		restore, err := limit(pid, unix.RLIMIT_NOFILE, uint64(len(fds)/2))
 		if err != nil {
 			return err
@@ -101,9 +102,23 @@ func init() {
 				return err
 			}
 			c.injected++
+			// There is no descriptor for whom asks now.
+			p, err := start(c.net.A, "status", nil, c.Binary, "status", d.dir)
+			if err != nil {
+				return err
+			}
+			asking = append(asking, p)
 			c.linger()
 		}
-		return restore()
+		if err := restore(); err != nil {
+			return err
+		}
+		for _, p := range asking {
+			if err := p.await(); err != nil {
+				return err
+			}
+		}
+		return nil
 	}})
 	add("ulimit -v low", &fault{what: "the daemon may map nothing more", mayDie: true, errors: append([]syscall.Errno{syscall.ENOMEM}, broken...), run: func(c *run) error {
 		d := c.mounts[0]

@@ -11,7 +11,7 @@ import (
 )
 
 func init() {
-	add("file silent", &fault{what: "the server never answers calls for one file", run: func(c *run) error {
+	add("file silent", &fault{what: "the server never answers calls for one file, whose readers are killed", run: func(c *run) error {
 		const number = 99
 		if err := c.server.tell("freeze w%d-1", number); err != nil {
 			return err
@@ -23,6 +23,9 @@ func init() {
 		}
 		c.hands = append(c.hands, h)
 		if err := c.struck(1); err != nil {
+			return err
+		}
+		if err := c.killReaders(filepath.Join(c.mounts[0].dir, fmt.Sprintf("w%d-1", number)), 24); err != nil {
 			return err
 		}
 		for range c.rounds(2) {
@@ -68,6 +71,29 @@ func init() {
 			}
 			return c.full()
 		}})
+}
+
+// killReaders has n processes wait for a file and kills them.
+func (c *run) killReaders(path string, n int) error {
+	var all []*process
+	for range n {
+		p, err := start(c.net.A, "reader", nil, "cat", path)
+		if err != nil {
+			return err
+		}
+		all = append(all, p)
+	}
+	// Whether they have come as far as to wait does not matter, but some will.
+	c.linger()
+	for _, p := range all {
+		p.kill()
+	}
+	for _, p := range all {
+		if err := p.await(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // clear ends what a script does and counts what it did.
