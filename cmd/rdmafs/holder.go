@@ -81,6 +81,19 @@ func mayLive(device string) bool {
 	return true
 }
 
+// holderGrace is how long another mount namespace may have a copy before that is
+// worth telling: a new one has copies of all mounts, and who sets up a container
+// drops them at once.
+const holderGrace = 2 * time.Second
+
+// endsWithin is awaitEnd for so long; ended is false when the daemon goes on.
+func endsWithin(d time.Duration, dir string, daemon *held) (ended bool, err error) {
+	_ = daemon.SetReadDeadline(time.Now().Add(d))
+	err = awaitEnd(dir, daemon)
+	hung := new(stuckError)
+	return !errors.As(err, &hung), err
+}
+
 // awaitWritten returns when everything written is safe and, unless others hold
 // the file system, which was mounted at dir, when its daemon has ended.
 func awaitWritten(dir, device string, daemon *held) error {
@@ -101,13 +114,17 @@ func awaitWritten(dir, device string, daemon *held) error {
 			dir, why, pid)
 		return nil
 	}
+	if h, found := holderOf(device); found && h.pid == 0 {
+		return note(h.String())
+	}
+	if ended, err := endsWithin(holderGrace, dir, daemon); ended {
+		return err
+	}
 	if h, found := holderOf(device); found {
 		return note(h.String())
 	}
 	// Perhaps the kernel just takes a moment to clean up.
-	_ = daemon.SetReadDeadline(time.Now().Add(patience))
-	err := awaitEnd(dir, daemon)
-	if hung := new(stuckError); !errors.As(err, &hung) {
+	if ended, err := endsWithin(patience, dir, daemon); ended {
 		return err
 	}
 	if mayLive(device) {

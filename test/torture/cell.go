@@ -446,8 +446,10 @@ func others() (all []string) {
 // inside runs this program as a cell in namespaces of its own; what it writes
 // goes to out.
 func inside(out io.Writer, words ...string) *exec.Cmd {
-	// What the host unmounts meanwhile must not stay mounted here.
-	script := `ip link set lo up && mount -t tmpfs tmpfs /run && "$@"; exit $?`
+	// What the host unmounts meanwhile must not stay mounted here: other tests
+	// wait for the end of their mounts. Who serves them is not asked.
+	script := `umount --all --lazy --no-canonicalize --internal-only --types fuse.rdmafs
+		ip link set lo up && mount -t tmpfs tmpfs /run && "$@"; exit $?`
 	cmd := exec.Command("unshare", append([]string{"--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
 		"--propagation", "slave", "bash", "-c", script, "cell"}, words...)...)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
