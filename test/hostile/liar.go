@@ -53,6 +53,13 @@ func (l *Liar) Set(lie *Lie) (told int) {
 	return told
 }
 
+// Told is how often the lie that is set was told.
+func (l *Liar) Told() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told
+}
+
 // Await returns when the lie that is set was told n times, or with ctx's error.
 func (l *Liar) Await(ctx context.Context, n int) error {
 	for {

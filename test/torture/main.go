@@ -23,6 +23,8 @@ func Main(words []string) int {
 		err = RunWorker(words[1])
 	case len(words) == 2 && words[0] == "serve":
 		err = RunServer(words[1])
+	case len(words) == 2 && words[0] == "tease":
+		err = RunTeaser(words[1])
 	case len(words) == 2 && words[0] == "cell":
 		err = runInside(words[1])
 	default:

@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
+	"github.com/rdmafs/rdmafs/test/hostile"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/test/nfsd/script"
+	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
@@ -28,6 +31,8 @@ type place struct {
 	Seed      uint64
 	// Proxy lets records of TCP be tampered with.
 	Proxy bool
+	// Lies: the server can be told to lie.
+	Lies bool
 }
 
 const (
@@ -36,7 +41,9 @@ const (
 )
 
 // RunServer is the main function of a server. It says "ready", and answers each
-// line of standard input: a command of package script, "crash", or "struck".
+// line of standard input: a command of package script, "crash", "struck", or, of a
+// server that lies, "lie" with the name of a lie, "told" and "truth", both of which
+// are answered with how often the lie was told.
 func RunServer(arg string) error {
 	var p place
 	if err := json.Unmarshal([]byte(arg), &p); err != nil {
@@ -45,9 +52,19 @@ func RunServer(arg string) error {
 	syscall.Umask(0)
 	signal.Ignore(syscall.SIGPIPE)
 	sc := script.New(p.Seed)
+	liar := hostile.New(nil, p.Seed)
+	wrap := sc.Wrap
+	if p.Lies {
+		// Each listener asks for the handler; it is the same for all.
+		var once sync.Once
+		wrap = func(h transport.Handler) transport.Handler {
+			once.Do(func() { liar.Handler = h })
+			return liar
+		}
+	}
 	s, err := nfsd.New(nfsd.Config{
 		Exports: []nfsd.Export{{Dir: p.Dir, Path: "/export", ID: p.ID, Squash: nfsd.SquashNone, Async: true, Lossy: p.Lossy}},
-		Wrap:    sc.Wrap,
+		Wrap:    wrap,
 	})
 	if err != nil {
 		return err
@@ -87,8 +104,18 @@ func RunServer(arg string) error {
 		case "struck":
 			fmt.Println(sc.Struck())
 			continue
+		case "told":
+			fmt.Println(liar.Told())
+			continue
+		case "truth":
+			fmt.Println(liar.Set(nil))
+			continue
 		default:
-			err = sc.Do(line)
+			if name, is := strings.CutPrefix(line, "lie "); is {
+				err = setLie(liar, name)
+			} else {
+				err = sc.Do(line)
+			}
 		}
 		if err != nil {
 			fmt.Println("failed:", err)
@@ -97,4 +124,14 @@ func RunServer(arg string) error {
 		}
 	}
 	return nil // its end is the process's, as with kill
+}
+
+func setLie(l *hostile.Liar, name string) error {
+	for _, lie := range hostile.Lies() {
+		if lie.Name == name {
+			l.Set(&lie)
+			return nil
+		}
+	}
+	return fmt.Errorf("no lie %q", name)
 }
