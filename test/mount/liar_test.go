@@ -34,7 +34,7 @@ func TestHostileResults(t *testing.T) {
 			go runUntil(teased, func() {
 				r := rand.New(rand.NewPCG(18, 13))
 				for i := range 150 {
-					tease(r, m.Dir, len(want), i)
+					hostile.Tease(r, filepath.Join(m.Dir, fmt.Sprint("file", r.IntN(len(want)))), filepath.Join(m.Dir, fmt.Sprint("own", i)))
 				}
 			})
 			// What waits for the server goes on when the lie ends.
@@ -150,44 +150,6 @@ func await(t *testing.T, ctx context.Context, done <-chan struct{}) {
 	case <-done:
 	case <-ctx.Done():
 		t.Fatalf("the mount hangs for %v", patience)
-	}
-}
-
-// tease is poke for a server of which nothing may be expected.
-func tease(r *rand.Rand, dir string, files, i int) {
-	name := filepath.Join(dir, fmt.Sprint("file", r.IntN(files)))
-	own := filepath.Join(dir, fmt.Sprint("own", i))
-	switch r.IntN(5) {
-	case 0:
-		_, _ = os.Lstat(name)
-		_, _ = os.Readlink(name)
-	case 1:
-		if d, err := os.Open(dir); err == nil {
-			_, _ = d.Readdirnames(5000) // a listing may have no end that we would see
-			_ = d.Close()
-		}
-	case 2:
-		// It may pass for a FIFO, of which opening would wait for a writer.
-		if f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
-			_, _ = f.ReadAt(make([]byte, 300_000), r.Int64N(1<<20))
-			_, _ = f.ReadAt(make([]byte, 5000), 1<<63-8192)
-			_ = f.Close()
-		}
-	case 3:
-		_ = os.Mkdir(own, 0o700)
-		_ = os.Symlink("x", filepath.Join(own, "link"))
-		_ = os.Rename(own, own+"-moved")
-		_ = os.Remove(filepath.Join(own+"-moved", "link"))
-		_ = os.Remove(own + "-moved")
-		_ = os.Link(name, own)
-		_ = os.Remove(own)
-	default:
-		if f, err := os.OpenFile(own, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o600); err == nil {
-			_, _ = f.Write(make([]byte, r.IntN(200_000)))
-			_ = f.Close()
-		}
-		_ = os.Truncate(own, int64(r.IntN(1000)))
-		_ = os.Remove(own)
 	}
 }
 
