@@ -29,8 +29,9 @@
 // in which they were made. A truncation waits until earlier writes were sent,
 // and holds off later ones and COMMITs until it is done. All other SetAttr
 // calls also send earlier writes first: those must not move times that are
-// being set. So does GetAttr, since only the server knows a write's times. Whoever waits for a WRITE or a truncation may give up, but neither is
-// given up on itself: it could reach the server after what replaced it.
+// being set. GetAttr does so too, since only the server knows a write's times. A
+// caller that waits for a WRITE or a truncation may give up, but the call itself is
+// not given up: it could reach the server after the call that replaced it.
 //
 // Between machines, consistency is close-to-open: Flush makes data visible to
 // others, Open asks the server for the attributes and says whether the kernel

@@ -24,9 +24,9 @@ type beneath struct {
 	names map[string]struct{}
 }
 
-// spare is the error for a lookup of name that failed with st. Names are
-// compared without their directories: to take one for another costs an error
-// of another number.
+// spare returns the errno for a lookup of name that failed with st. Names are
+// compared without their directories: when two directories have the same name,
+// the caller is told ENOMEM where st would have done.
 func (b *beneath) spare(device, name string, st fuse.Status) fuse.Status {
 	switch st {
 	case fuse.ENOENT, fuse.EINTR, fuse.Status(syscall.ESTALE), fuse.Status(syscall.ENAMETOOLONG):

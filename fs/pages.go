@@ -8,11 +8,11 @@ import "github.com/rdmafs/rdmafs/cache"
 // asynchronous direct writes among them, are unanswered.
 const maxDropping = maxBackground / 2
 
-// written ends a direct write that has reached the server. The kernel drops
-// pages before such a write, and again after it, but not if it is asynchronous:
-// a page that was read meanwhile would show for good what was there before. So
-// pages are dropped before the write is answered; beyond maxDropping at once,
-// right after.
+// written has the kernel drop the pages of a direct write that has reached the
+// server. The kernel itself drops them before each direct write, but afterwards
+// only if the write was synchronous: a page that was read meanwhile would show the
+// old bytes for good. The caller answers the write when written returns; when
+// maxDropping of them wait already, the pages are dropped right after the answer.
 func (f *FS) written(i *cache.Inode, off int64, n int) {
 	select {
 	case f.dropping <- struct{}{}:
