@@ -76,7 +76,7 @@ func TestMemoryOfNames(t *testing.T) {
 	const names, most = 100_000, 720
 	c := newEveryName(t)
 	table := newNodes(c)
-	cr := nfsclient.Cred{Sys: true, UID: 1000, GID: 1000}
+	cr := nfsclient.Cred{UID: 1000, GID: 1000}
 	all := make([]uint64, names)
 	before := heap()
 	for k := range all {

@@ -6,6 +6,14 @@ import "time"
 // compare and serve as map keys.
 type Handle string
 
+// Cred is the user on whose behalf a call is made. How the client proves to the
+// server who that is, be it by AUTH_SYS or by Kerberos, is its own affair.
+type Cred struct {
+	UID, GID uint32
+	// GIDs are the supplementary groups.
+	GIDs []uint32
+}
+
 // FileType is the kind of a file.
 type FileType uint8
 
