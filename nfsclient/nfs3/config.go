@@ -2,6 +2,7 @@ package nfs3
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -31,8 +32,8 @@ type Config struct {
 	Cred nfsclient.Cred
 	// MachineName is this host's name in AUTH_SYS credentials.
 	MachineName string
-	// Logf, when not nil, gets what is worth knowing and no error.
-	Logf func(format string, args ...any)
+	// Log may be nil. It gets what is worth knowing and no error.
+	Log *slog.Logger
 }
 
 const (
