@@ -125,6 +125,7 @@ func TestAmbiguousAttributesAreNotBelieved(t *testing.T) {
 	check(t, c.revalidate(ctx, alice, i))
 	twin := i.attr.full(i.typ)
 	twin.Size = 99
+	twin.Change = nfsclient.ChangeByTimes(twin.Size, twin.Mtime, twin.Ctime)
 	i.mu.Lock()
 	i.note(st, &twin)
 	fresh := i.fresh(c.cfg.Now())

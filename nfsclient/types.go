@@ -44,18 +44,13 @@ type Attr struct {
 	Atime    time.Time
 	Mtime    time.Time
 	Ctime    time.Time
+	Change   ChangeID
 }
 
-// PreAttr is a file's state just before an operation (RFC 1813 wcc_attr).
-type PreAttr struct {
-	Size         uint64
-	Mtime, Ctime time.Time
-}
-
-// Wcc is weak cache consistency data (RFC 1813 section 2.6): each half may be
-// missing.
+// Wcc is weak cache consistency data (RFC 1813 section 2.6): the states just
+// before and after an operation. Each may be missing.
 type Wcc struct {
-	Before *PreAttr
+	Before *ChangeID
 	After  *Attr
 }
 
