@@ -3,6 +3,8 @@ package fs
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -21,7 +23,7 @@ import (
 // another is taken for what was there before. The calling thread waits for the
 // answer meanwhile: it neither ends nor changes.
 type creds struct {
-	logf    func(format string, args ...any) // may be nil
+	log     *slog.Logger // may be nil
 	outside sync.Once
 	hidden  sync.Once
 }
@@ -57,8 +59,8 @@ func (c *creds) of(h *fuse.InHeader) nfsclient.Cred {
 }
 
 func (c *creds) once(o *sync.Once, format string, args ...any) {
-	if c.logf != nil {
-		o.Do(func() { c.logf(format, args...) })
+	if c.log != nil {
+		o.Do(func() { c.log.Warn(fmt.Sprintf(format, args...)) })
 	}
 }
 

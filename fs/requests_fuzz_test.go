@@ -14,6 +14,7 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 	"github.com/rdmafs/rdmafs/transport/tcp"
@@ -43,7 +44,7 @@ func overServer(t testing.TB) *FS {
 	caller, err := dialTo(context.Background(), addr)
 	must(err)
 	client, err := nfs3.Mount(context.Background(), nfs3.Config{Host: "server", Addr: addr.Addr(), Export: "/export", Caller: caller,
-		Dial: dialTo, MountPort: addr.Port(), Cred: nfsclient.Cred{Sys: true}, Logf: t.Logf})
+		Dial: dialTo, MountPort: addr.Port(), Cred: nfsclient.Cred{Sys: true}, Log: testlog.New(t)})
 	must(err)
 	t.Cleanup(func() { must(client.Close(context.Background())) })
 	pool, err := bufpool.New(bufpool.Config{Limit: 16 << 20, Register: client.Register, Unregister: client.Unregister})

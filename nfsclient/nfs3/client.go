@@ -139,7 +139,7 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 			return nil
 		case nfsclient.ErrJukebox:
 			if delay == firstDelay {
-				c.cf.Logf("%s: server asks to try %s later", c.cf.Host, q.op)
+				c.cf.Log.Info(fmt.Sprintf("%s: server asks to try %s later", c.cf.Host, q.op))
 			}
 			if err := c.sleep(ctx, delay); err != nil {
 				return fmt.Errorf("%s: server asked to try later: %w", q.op, err)

@@ -2,6 +2,7 @@ package nfs3
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -29,8 +30,8 @@ type Config struct {
 	RSize, WSize int
 	// Cred is used for mounting.
 	Cred nfsclient.Cred
-	// Logf, when not nil, gets what is worth knowing and no error.
-	Logf func(format string, args ...any)
+	// Log may be nil. It gets what is worth knowing and no error.
+	Log *slog.Logger
 }
 
 const (

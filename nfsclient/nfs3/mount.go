@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"slices"
@@ -21,8 +22,8 @@ const umountTimeout = 3 * time.Second
 
 // Mount mounts an export. ctx bounds it. Errors are *MountError.
 func Mount(ctx context.Context, cf Config) (*Client, error) {
-	if cf.Logf == nil {
-		cf.Logf = func(string, ...any) {}
+	if cf.Log == nil {
+		cf.Log = slog.New(slog.DiscardHandler)
 	}
 	if cf.Export == "" || len(cf.Export) > wire.MaxMountPath {
 		return nil, cf.fail(BadConfig, "the export's path is empty or too long", "name it as server:/path", nil)
@@ -56,7 +57,7 @@ func (cf *Config) fail(f Failure, why, hint string, err error) error {
 
 func (cf *Config) close(c transport.Caller) {
 	if err := c.Close(); err != nil {
-		cf.Logf("%s: closing a connection to rpcbind or mountd: %v", cf.Host, err)
+		cf.Log.Info(fmt.Sprintf("%s: closing a connection to rpcbind or mountd: %v", cf.Host, err))
 	}
 }
 
@@ -177,6 +178,6 @@ func (cf *Config) umount(ctx context.Context) {
 			&wire.PathArgs{Path: cf.Export}, &wire.Void{}, wire.NullReplyMax)
 	}
 	if err != nil {
-		cf.Logf("%s:%s: server was not told of the unmount: %v", cf.Host, cf.Export, err)
+		cf.Log.Info(fmt.Sprintf("%s:%s: server was not told of the unmount: %v", cf.Host, cf.Export, err))
 	}
 }

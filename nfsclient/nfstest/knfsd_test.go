@@ -12,6 +12,7 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/test/knfsd"
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
@@ -72,7 +73,7 @@ func TestKnfsdRpcbind(t *testing.T) {
 				t.Fatal(err)
 			}
 			cf := nfs3.Config{Host: "guest", Addr: netip.MustParseAddr(addr), Export: "/none", Caller: nfs, Dial: dial,
-				Cred: nfsclient.Cred{Sys: true}, Logf: t.Logf}
+				Cred: nfsclient.Cred{Sys: true}, Log: testlog.New(t)}
 			var me *nfs3.MountError
 			_, err = nfs3.Mount(t.Context(), cf)
 			if !errors.As(err, &me) || me.Failure != nfs3.NoExport && me.Failure != nfs3.NotPermitted || !strings.Contains(err.Error(), "server exports: /export") {

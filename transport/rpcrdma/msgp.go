@@ -2,6 +2,7 @@ package rpcrdma
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
@@ -77,8 +78,8 @@ func (l *link) paddingRefused(s *slot, err error) bool {
 		return false
 	}
 	if !l.d.noPadding.Swap(true) {
-		l.d.cfg.Logf("%s answers padded calls (RDMA_MSGP) with ERR_CHUNK, as RFC 8166 has servers do: "+
-			"calls are sent unpadded from here on, and the option msgp can be left out", l.d.cfg.Addr)
+		l.d.cfg.Log.Warn(fmt.Sprintf("%s answers padded calls (RDMA_MSGP) with ERR_CHUNK, as RFC 8166 has servers do: "+
+			"calls are sent unpadded from here on, and the option msgp can be left out", l.d.cfg.Addr))
 	}
 	return true
 }
