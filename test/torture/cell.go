@@ -256,6 +256,9 @@ func (c *run) work() error {
 
 func (c *run) hire(d *daemon) (*hand, error) {
 	j := job{Kind: c.Kind, Dir: d.dir, Number: c.numbers, Seed: c.Seed, Files: 2, Fork: c.fault.fork}
+	if c.fault.files > 0 {
+		j.Files = c.fault.files
+	}
 	if c.fault.shared && c.Kind != "names" {
 		j.Shared = "shared"
 	}
