@@ -105,7 +105,7 @@ func (c *Cache) trimNames() {
 // with the directory's attributes da, may be kept: they must be of the state
 // that all other names are of. mu is held.
 func (i *Inode) settled(st stamp, da *nfsclient.Attr) bool {
-	return da != nil && i.mutating == 0 && st.gen > i.mutGen && stateOf(da) == i.valid.now
+	return da != nil && i.mutating == 0 && st.gen > i.mutGen && da.Change == i.valid.now
 }
 
 // Lookup finds name in dir. When there is none, the error's status is

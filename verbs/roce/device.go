@@ -2,6 +2,7 @@ package roce
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"sync"
 
@@ -18,13 +19,13 @@ type Config struct {
 	// Local is the address to dial from unless ConnOptions says otherwise. If it
 	// is not valid the route decides.
 	Local netip.Addr
-	// Logf, when not nil, gets what is worth knowing and no error.
-	Logf func(format string, args ...any)
+	// Log may be nil. It gets what is worth knowing and no error.
+	Log *slog.Logger
 }
 
 // Open makes a device. It holds no resource of the system until it is used.
 func Open(c Config) verbs.Device {
-	return &device{config: c, ports: make(map[netip.Addr]*port), mtus: pathMTUs{logf: c.Logf}}
+	return &device{config: c, ports: make(map[netip.Addr]*port), mtus: pathMTUs{log: c.Log}}
 }
 
 type device struct {
