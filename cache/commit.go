@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
@@ -196,7 +197,7 @@ func (i *Inode) commitAs(ctx context.Context, cr nfsclient.Cred) (nfsclient.Veri
 func (i *Inode) runCommit(ctx context.Context) {
 	i.mu.Lock()
 	if err := i.commitLocked(ctx); err != nil && ctx.Err() == nil {
-		i.c.cfg.Logf("cache: commit of inode %d: %v", i.ino, err)
+		i.c.cfg.Log.Warn(fmt.Sprintf("cache: commit of inode %d: %v", i.ino, err))
 	}
 	i.unlock()
 	i.c.relieve()

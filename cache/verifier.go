@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -35,7 +36,7 @@ func (i *Inode) judge(matched, lost int) {
 		r := w.restarts
 		r.wait = min(max(2*r.wait, commitFirst), commitLast)
 		if !i.c.unreliable.Swap(true) {
-			i.c.cfg.Logf("cache: the server answers each COMMIT with another write verifier, as if it had lost what was written: writing it again and again, at most every %v", commitLast)
+			i.c.cfg.Log.Warn(fmt.Sprintf("cache: the server answers each COMMIT with another write verifier, as if it had lost what was written: writing it again and again, at most every %v", commitLast))
 		}
 	}
 }
