@@ -5,6 +5,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -162,7 +163,7 @@ func (f handlerFunc) Serve(ctx context.Context, q *transport.Request) transport.
 // lease is transport.Request.Lease: more than fits an inline reply is no use.
 func (k *backCall) lease(n int) (mem.Seg, error) {
 	if n < 0 || n > k.lent.Len-k.used {
-		return mem.Seg{}, errTooLarge
+		return mem.Seg{}, longbuf.ErrTooLarge
 	}
 	k.used += n
 	return k.lent.Slice(k.used-n, n), nil

@@ -100,7 +100,7 @@
 // Of a Server: one runWatch for each Serve, and for each client one runConn,
 // which reaps, and its runWorkers, which post replies and reap what of them is
 // done by then. Serve joins runWatch and runConn, runConn its workers.
-// Server.mu, serverConn.mu, backchannel.mu and serverPool.mu are leaves, except
+// Server.mu, serverConn.mu, backchannel.mu and longbuf.Pool.mu are leaves, except
 // that receives are posted with serverConn.mu held. serverConn.telling comes
 // before them, and is held while messages about properties are posted.
 //
@@ -109,7 +109,7 @@
 // each credit of backward calls, started by Dial, joined by Link.Close. A stall
 // timer only ever ends the link.
 //
-// Its locks: link.mu, credits.mu and longPool.mu are leaves, except that the reaper
+// Its locks: link.mu, credits.mu and longbuf.Pool.mu are leaves, except that the reaper
 // updates grants with link.mu held: link.mu before credits.mu. dialer.mu is
 // held while arenas are registered with the device. No lock is held while
 // posting or waiting. props.mu is a leaf, taken with any of the others held.

@@ -355,7 +355,7 @@ func (l *link) settle(ctx context.Context, s *slot) {
 // releaseLong gives the call's long buffer back; no key reaches it any more.
 func (l *link) releaseLong(s *slot) {
 	if s.lease.Arena != nil {
-		l.long.release(s.lease)
+		l.long.Release(&l.d.longAcct, s.lease)
 	}
 	s.lease, s.longCall, s.longReply = mem.Seg{}, mem.Seg{}, mem.Seg{}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -18,7 +19,7 @@ type link struct {
 	d       *dialer
 	conn    verbs.Conn
 	credits *credits
-	long    *longPool
+	long    *longbuf.Pool
 	props   *props
 	maxSGE  int
 	// regionKeys is Caps.RegionKeys; names then tells keys and addresses.
@@ -91,7 +92,7 @@ func invalidateID(s *slot) uint64 { return uint64(s.index)<<1 | 1 }
 
 // dial connects, with the receives for all credits posted before the peer can
 // send.
-func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
+func (d *dialer) dial(ctx context.Context, long *longbuf.Pool) (*link, error) {
 	caps := d.cfg.Device.Caps()
 	l := &link{
 		d: d, long: long, credits: newCredits(d.cfg.Credits), maxSGE: caps.MaxSGE,

@@ -2,10 +2,12 @@ package rpcrdma
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -98,12 +100,31 @@ func (l *link) leaseLong(ctx context.Context, s *slot) error {
 		return nil
 	}
 	at := (call + 7) &^ 7
-	seg, err := l.long.lease(ctx, l.done, at+reply)
+	seg, err := l.lend(ctx, at+reply)
 	if err != nil {
 		return err
 	}
 	s.lease, s.longCall, s.longReply = seg, seg.Slice(0, call), seg.Slice(at, reply)
 	return nil
+}
+
+// lend leases n bytes of the dialer's long buffers.
+func (l *link) lend(ctx context.Context, n int) (mem.Seg, error) {
+	seg, err := l.long.Lease(ctx, l.done, &l.d.longAcct, n)
+	switch {
+	case errors.Is(err, longbuf.ErrTooLarge):
+		return mem.Seg{}, &tooLongError{need: n, have: l.d.longAcct.Limit}
+	case errors.Is(err, longbuf.ErrEnded):
+		return mem.Seg{}, errLinkDead
+	}
+	return seg, err
+}
+
+// tooLongError says that a message needs more than there ever is.
+type tooLongError struct{ need, have int }
+
+func (e *tooLongError) Error() string {
+	return fmt.Sprintf("message of %d bytes exceeds the %d there are for long messages", e.need, e.have)
 }
 
 // streamLen is the length of the buffer in which the call's stream is laid out,

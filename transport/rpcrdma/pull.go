@@ -36,7 +36,7 @@ func (l *link) pull(ctx context.Context, s *slot) error {
 		return badReply("%v", err)
 	}
 	l.releaseLong(s) // that of a long call has served
-	if s.lease, err = l.long.lease(ctx, l.done, total); err != nil {
+	if s.lease, err = l.lend(ctx, total); err != nil {
 		return err
 	}
 	most := l.d.cfg.Device.Caps().MaxMessage

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -58,8 +59,8 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 		h.Proc = wire.ProcNoMsg
 	}
 	l := &s.long
-	at := roundUp(call, chunkAlign)
-	if l.lease, err = b.c.s.pool.try(&b.c.acct, at+reply); err != nil {
+	at := longbuf.RoundUp(call, chunkAlign)
+	if l.lease, err = b.c.s.pool.Try(&b.c.acct, at+reply); err != nil {
 		return true, err
 	}
 	l.call, l.reply = l.lease.Slice(0, call), l.lease.Slice(at, reply)
@@ -185,7 +186,7 @@ func (b *backchannel) fence(s *backSlot, over bool) {
 		b.c.windows = append(b.c.windows, k.window)
 	}
 	b.c.mu.Unlock()
-	b.c.s.pool.release(&b.c.acct, l.lease)
+	b.c.s.pool.Release(&b.c.acct, l.lease)
 	b.mu.Lock()
 	s.long = backLong{keys: l.keys[:0]}
 	b.mu.Unlock()

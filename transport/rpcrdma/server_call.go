@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -243,14 +244,14 @@ func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
 	if pull > 0 && !k.c.readable.Load() {
 		return refuseCall(wire.ErrReadChunks, wire.Fault{}, "read chunk on a connection that allows no RDMA Read")
 	}
-	k.spare = roundUp(pull, poolUnit)
+	k.spare = longbuf.RoundUp(pull, longbuf.Unit)
 	need := l.Reply.Len()
 	for _, w := range l.Write {
 		need += w.Len()
 	}
 	k.tally(pull > 0)
 	if n := k.spare + min(need, limit); n > 0 {
-		if k.lease, err = k.c.s.pool.lease(ctx, &k.c.acct, n); err != nil {
+		if k.lease, err = k.c.s.pool.Lease(ctx, nil, &k.c.acct, n); err != nil {
 			return err
 		}
 	}

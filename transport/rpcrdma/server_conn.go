@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -38,7 +39,7 @@ type serverConn struct {
 	configured atomic.Bool  // by the Connection Configuration Protocol
 
 	arena *mem.Arena // receive buffers, then the calls' buffers
-	acct  poolAccount
+	acct  longbuf.Account
 	props *props
 	// telling is held while messages about properties are posted: one that
 	// overtook another would undo what that says of the receive size.
@@ -95,7 +96,7 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 		s:          s,
 		peer:       req.RemoteAddr().Addr().Unmap().String(),
 		invalidate: p.RemoteInvalidate,
-		acct:       poolAccount{limit: s.cfg.ConnMemory},
+		acct:       longbuf.Account{Limit: s.cfg.ConnMemory},
 		gone:       make(chan struct{}),
 	}
 	c.out.Store(int32(min(s.cfg.InlineOut, p.RecvSize)))

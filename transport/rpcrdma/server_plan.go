@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
@@ -97,7 +98,7 @@ func planPull(dst []pulledChunk, h *wire.Msg, inline, limit int) ([]pulledChunk,
 			next = k.Pos + k.Len + xdr.Pad(k.Len)
 			end += k.Len + xdr.Pad(k.Len)
 		}
-		k.Off = roundUp(total, chunkAlign)
+		k.Off = longbuf.RoundUp(total, chunkAlign)
 		total = k.Off + k.Len
 		if total > limit {
 			return dst, 0, chunkError("call of more than %d bytes", limit)

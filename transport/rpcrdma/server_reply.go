@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -28,7 +29,7 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 		return
 	}
 	headSeg, err := k.settle(ctx, head, room, plan)
-	if errors.Is(err, errTooLarge) || errors.Is(err, errNoMemory) {
+	if errors.Is(err, longbuf.ErrTooLarge) || errors.Is(err, longbuf.ErrNone) {
 		err = refuseCall(wire.ErrSystem, wire.Fault{}, "reply of %d bytes: %v", k.reply.Len(), err)
 	}
 	if err != nil {
@@ -214,7 +215,7 @@ func (k *serverCall) settle(ctx context.Context, head []byte, room int, plan rep
 		return s, nil
 	}
 	s, err := k.req.Lease(len(head))
-	if errors.Is(err, errNoMemory) && !k.standsInLease() {
+	if errors.Is(err, longbuf.ErrNone) && !k.standsInLease() {
 		k.giveBack()
 		s, err = k.leaseUnoffered(ctx, len(head))
 	}

@@ -205,8 +205,8 @@ func FuzzRequester2(f *testing.F) {
 			l.releaseLong(s)
 			l.putSlot(s)
 		}
-		if l.long.leased != 0 {
-			t.Errorf("%d long buffers leased", l.long.leased)
+		if l.long.Stats().Leases != 0 {
+			t.Errorf("%d long buffers leased", l.long.Stats().Leases)
 		}
 	})
 }
@@ -269,7 +269,7 @@ func FuzzResponder2(f *testing.F) {
 				t.Fatal("receive not posted again")
 			}
 			checkProps(t, c.props)
-			if len(c.free) != cap(c.free) || len(c.sends) != 0 || c.busy.Load() != 0 || s.pool.snapshot().Used != 0 {
+			if len(c.free) != cap(c.free) || len(c.sends) != 0 || c.busy.Load() != 0 || s.pool.Stats().Used != 0 {
 				t.Fatalf("%d calls free, %d sends out", len(c.free), len(c.sends))
 			}
 			if conn.sent != nil && h.Version == Version2 && headErr == nil {
