@@ -9,6 +9,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -59,7 +60,7 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 		h.Proc = wire.ProcNoMsg
 	}
 	l := &s.long
-	at := longbuf.RoundUp(call, chunkAlign)
+	at := longbuf.RoundUp(call, plan.Align)
 	if l.lease, err = b.c.s.pool.Try(&b.c.acct, at+reply); err != nil {
 		return true, err
 	}
@@ -79,9 +80,9 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 		stream := msg.Slice(room, msg.Len-room).Bytes()
 		s.cw.Reset(stream, c.Send)
 		oncrpc.AppendCall(&s.cw, s.xid, c)
-		n += layOut(stream, s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
+		n += plan.LayOut(stream, s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
 	} else {
-		layOut(l.call.Bytes(), s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
+		plan.LayOut(l.call.Bytes(), s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
 		seg, err := b.open(s, l.call, verbs.RemoteRead)
 		if err != nil {
 			return true, err

@@ -65,10 +65,12 @@ type serverConn struct {
 	workers int          // only runConn knows
 	joined  sync.WaitGroup
 
-	granted  atomic.Int32
-	busy     atomic.Int64  // tokens of sends and reads out
-	moved    atomic.Uint64 // completions of sends and reads
-	arrivals atomic.Uint64
+	granted atomic.Int32
+	// receiving is posted, for who does not hold mu.
+	receiving atomic.Int32
+	busy      atomic.Int64  // tokens of sends and reads out
+	moved     atomic.Uint64 // completions of sends and reads
+	arrivals  atomic.Uint64
 
 	mu     sync.Mutex
 	posted int   // receives in use; those from here on were never posted
@@ -335,6 +337,9 @@ const padRoom = 4
 
 // postReceives makes sure that n receive buffers are in use.
 func (c *serverConn) postReceives(qp verbs.QP, n int) error {
+	if n <= int(c.receiving.Load()) {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n <= c.posted {
@@ -346,6 +351,7 @@ func (c *serverConn) postReceives(qp verbs.QP, n int) error {
 	}
 	done, err := qp.PostRecv(wr)
 	c.posted += done
+	c.receiving.Store(int32(c.posted))
 	return err
 }
 

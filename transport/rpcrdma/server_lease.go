@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
@@ -19,12 +20,12 @@ func (k *serverCall) leasePayload(n int) (mem.Seg, error) {
 	}
 	if n <= k.lease.Len-k.spare {
 		s := k.lease.Slice(k.spare, n)
-		k.spare = min(longbuf.RoundUp(k.spare+n, chunkAlign), k.lease.Len)
+		k.spare = min(longbuf.RoundUp(k.spare+n, plan.Align), k.lease.Len)
 		return s, nil
 	}
 	if n <= k.scratch.Len-k.used {
 		s := k.scratch.Slice(k.used, n)
-		k.used = min(longbuf.RoundUp(k.used+n, chunkAlign), k.scratch.Len)
+		k.used = min(longbuf.RoundUp(k.used+n, plan.Align), k.scratch.Len)
 		return s, nil
 	}
 	s, err := k.c.s.pool.Try(&k.c.acct, n)

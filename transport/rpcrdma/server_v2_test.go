@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -249,11 +250,11 @@ func TestServerFaults2(t *testing.T) {
 	c.wantFault(xid, wire.ErrBadXDR, wire.Fault{})
 
 	call(null, func(h *Header) {
-		for i := range maxReadChunks + 1 {
+		for i := range plan.MaxReadChunks + 1 {
 			h.Lists.Read = append(h.Lists.Read, wire.ReadSegment{Position: uint32(40 + 4*i), Segment: wire.Segment{Length: 4}})
 		}
 	})
-	c.wantFault(xid, wire.ErrReadChunks, wire.Fault{Max: maxReadChunks})
+	c.wantFault(xid, wire.ErrReadChunks, wire.Fault{Max: plan.MaxReadChunks})
 	call(null, func(h *Header) { h.Lists.Write = make([]wire.Chunk, wire.MaxWriteChunks+1) })
 	c.wantFault(xid, wire.ErrWriteChunks, wire.Fault{Max: wire.MaxWriteChunks})
 	call(null, func(h *Header) { h.Lists.Write = []wire.Chunk{make(wire.Chunk, wire.MaxChunkSegments+1)} })

@@ -19,7 +19,7 @@ func TestVersionChoice(t *testing.T) {
 	events := []string{"call sent", "message in version 2", "ERR_VERS"}
 	for n := range 81 { // 3 to the power of steps
 		l, _ := paperLink(t)
-		l.d.cfg.TryVersion2, l.version = true, versionTry
+		l.d.cfg.TryVersion2, l.version, l.control = true, versionTry, newControl(l, mem.Seg{})
 		sent, settled, name := false, uint32(0), ""
 		for k := n; len(name) < steps; k /= len(events) {
 			name += string(rune('0' + k%len(events)))
