@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 // control is the Unix socket on which the daemon of a mount answers. A request
@@ -211,7 +213,7 @@ func (c *control) answerSync(conn net.Conn) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		heard = tell(conn, oneLine(err))
+		heard = tell(conn, plain.OneLine(err))
 	default:
 		heard = tell(conn, done)
 	}
@@ -297,7 +299,7 @@ func (c *control) finish(end error) {
 	close(c.ended)
 	for w := range c.waiters {
 		if end != nil {
-			tell(w, oneLine(end))
+			tell(w, plain.OneLine(end))
 		}
 	}
 	for conn := range c.conns {

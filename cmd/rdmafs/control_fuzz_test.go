@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 // FuzzControl: whatever a client of the control socket says, it gets one of the

@@ -5,7 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/doctor"
+	"github.com/rdmafs/rdmafs/internal/checkup"
+	"github.com/rdmafs/rdmafs/internal/doctor"
 	"github.com/rdmafs/rdmafs/verbs/rdmadev"
 )
 
@@ -27,7 +28,7 @@ func newDevicesCommand() *cobra.Command {
 			if len(args) > 0 {
 				return withCode(exitUsage, fmt.Errorf("devices takes no argument, got %q", args[0]))
 			}
-			inv := doctor.TakeInventory(rdmadev.System(), deviceWindows)
+			inv := doctor.TakeInventory(rdmadev.System(), checkup.Windows)
 			if !asJSON {
 				doctor.WriteInventory(cmd.OutOrStdout(), inv)
 				return nil

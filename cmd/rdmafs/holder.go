@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
 	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 // A file system ends when the last mount of it has gone. Copies of one are made

@@ -10,15 +10,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
 	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/plain"
+	"github.com/rdmafs/rdmafs/internal/session"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
 // status is what a daemon tells of its mount.
 type status struct {
-	m *mountArgs
-	s *session
+	dir string
+	s   *session.Session
 }
 
 // report is status at one moment, as "rdmafs stats --json" prints it.
@@ -50,40 +51,37 @@ type inForce struct {
 	Note       string `json:",omitempty"` // why that is less than usual
 }
 
-func newStatus(m *mountArgs, s *session) *status { return &status{m, s} }
+func newStatus(dir string, s *session.Session) *status { return &status{dir, s} }
 
 func (st *status) snapshot() report {
-	o := &st.m.opts
+	cfg, info := st.s.Config(), st.s.Client().Info()
+	o := &cfg.Options
 	r := report{
 		inForce: inForce{
-			Source:     st.m.src.text,
-			MountPoint: st.m.dir,
+			Source:     cfg.Source.Text,
+			MountPoint: st.dir,
 			PID:        os.Getpid(),
-			Transport:  st.s.how,
-			Server:     st.s.addr.String(),
-			Version:    st.s.client.Info().Version,
-			RSize:      st.s.client.Info().ReadMax,
-			WSize:      st.s.client.Info().WriteMax,
-			NConnect:   o.nconnect,
-			ReadOnly:   o.readOnly,
-			Soft:       o.soft,
-			Timeo:      o.timeo.Seconds(),
-			Retrans:    o.retrans,
-			Buffers:    st.s.pool.Limit(),
-			Note:       st.s.route.memory.note,
-			LoweredMTU: st.s.route.loweredMTU(st.s.addr.Addr()),
+			Transport:  st.s.How(),
+			Server:     st.s.Server().String(),
+			Version:    info.Version,
+			RSize:      info.ReadMax,
+			WSize:      info.WriteMax,
+			NConnect:   o.NConnect,
+			ReadOnly:   o.ReadOnly,
+			Soft:       o.Soft,
+			Timeo:      o.Timeo.Seconds(),
+			Retrans:    o.Retrans,
+			Buffers:    st.s.BufferBytes(),
+			Note:       st.s.Note(),
+			LoweredMTU: st.s.LoweredMTU(),
 		},
-		Calls: st.s.caller.Stats(),
+		Calls: st.s.Stats(),
 	}
 	if r.Calls.Terms.Version != 0 {
 		r.RDMA = &r.Calls.Terms
 	}
-	if st.s.route.device != nil {
-		caps := st.s.route.device.Caps()
-		r.Device, r.Keys = caps.Device, "window"
-		if caps.RegionKeys {
-			r.Keys = "region"
-		}
+	if k, ok := st.s.Keys(); ok {
+		r.Device, r.Keys = k.Device, k.Kind
 	}
 	return r
 }

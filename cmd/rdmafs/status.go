@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 func newStatusCommand() *cobra.Command {

@@ -3,7 +3,7 @@ package main
 import (
 	"io"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
+	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/transport"
 )
 

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
 	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mount"
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 func newUmountCommand() *cobra.Command {
@@ -52,14 +50,14 @@ func umount(dir string, force, lazy bool) error {
 		return fmt.Errorf("%s is a mount of type %s, not of rdmafs (use umount)", dir, m.Type)
 	}
 	if lazy && !force {
-		return detach(dir, true)
+		return mount.Detach(dir, true)
 	}
 	// It holds us before it can end: how it ends is not missed.
 	daemon, err := hold(dir, "wait "+m.Device)
 	var hung *stuckError
 	switch {
 	case errors.As(err, &hung) && force:
-		if err := detach(dir, true); err != nil {
+		if err := mount.Detach(dir, true); err != nil {
 			return err
 		}
 		return hung.unmounted(dir)
@@ -76,7 +74,7 @@ func umount(dir string, force, lazy bool) error {
 		daemon.hurry()
 	}
 	unseen := daemon == nil && !force && served(dir)
-	if err := detach(dir, lazy || force); err != nil {
+	if err := mount.Detach(dir, lazy || force); err != nil {
 		return err
 	}
 	if unseen {
@@ -126,53 +124,4 @@ func awaitEnd(dir string, daemon *held) error {
 		return hung.unmounted(dir)
 	}
 	return err
-}
-
-// unmountOwn unmounts a mount of this process, never one that was mounted since
-// in its place. It fails while files are open.
-func unmountOwn(f *fs.FS) error {
-	dir, err := f.Place()
-	if err != nil {
-		return err
-	}
-	return detach(dir, false)
-}
-
-func detach(dir string, lazy bool) error {
-	if mayMount() {
-		flags := unix.UMOUNT_NOFOLLOW
-		if lazy {
-			flags |= unix.MNT_DETACH
-		}
-		err := unix.Unmount(dir, flags)
-		if errors.Is(err, unix.EBUSY) {
-			return fmt.Errorf("%s is busy: files on it are open (fuser -m %s shows whose; -l detaches it all the same)", dir, dir)
-		}
-		if err == nil || !errors.Is(err, unix.EPERM) {
-			return wrapPath("unmount", dir, err)
-		}
-	}
-	args := []string{"-u", dir}
-	if lazy {
-		args = []string{"-u", "-z", dir}
-	}
-	for _, tool := range []string{"fusermount3", "fusermount"} {
-		path, err := exec.LookPath(tool)
-		if err != nil {
-			continue
-		}
-		out, err := exec.Command(path, args...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%s", strings.TrimSpace(oneLine(errors.New(string(out)))))
-		}
-		return nil
-	}
-	return fmt.Errorf("cannot unmount %s: fusermount3 is not in PATH (install the package fuse3)", dir)
-}
-
-func wrapPath(op, path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &os.PathError{Op: op, Path: path, Err: err}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
+	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/verbs/rdmadev"
 )
 

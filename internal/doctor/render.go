@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 // Columns of a step: its status, its name, and then the detail.

@@ -1,4 +1,4 @@
-package main
+package source
 
 import (
 	"context"
@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// source is "server:/export" taken apart.
-type source struct {
-	text   string // as given
-	host   string // without brackets
-	export string
+// Source is "server:/export" taken apart.
+type Source struct {
+	Text   string // as given
+	Host   string // without brackets
+	Export string // "" where a server alone was given
 }
 
-// parseSource takes a name, an IPv4 address, or a bracketed IPv6 address, a
+// Parse takes a name, an IPv4 address, or a bracketed IPv6 address, a
 // colon, and an absolute path.
-func parseSource(s string) (source, error) {
-	bad := func(why string) (source, error) {
-		return source{}, fmt.Errorf("%q is not server:/export: %s", s, why)
+func Parse(s string) (Source, error) {
+	bad := func(why string) (Source, error) {
+		return Source{}, fmt.Errorf("%q is not server:/export: %s", s, why)
 	}
 	var host, export string
 	if rest, ok := strings.CutPrefix(s, "["); ok {
@@ -47,15 +47,15 @@ func parseSource(s string) (source, error) {
 	if !strings.HasPrefix(export, "/") {
 		return bad("the export must be an absolute path")
 	}
-	return source{text: s, host: host, export: export}, nil
+	return Source{Text: s, Host: host, Export: export}, nil
 }
 
-// resolve is the server's addresses in the order to try them.
-func (s source) resolve(ctx context.Context) ([]netip.Addr, error) {
-	if a, err := netip.ParseAddr(s.host); err == nil {
+// Resolve finds the server's addresses, in the order to try them.
+func (s Source) Resolve(ctx context.Context) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(s.Host); err == nil {
 		return []netip.Addr{a.Unmap()}, checkAddr(a.Unmap())
 	}
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", s.host)
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", s.Host)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the server's address: %w (is the name right, and in DNS or /etc/hosts?)", err)
 	}
@@ -79,4 +79,16 @@ func checkAddr(a netip.Addr) error {
 		return fmt.Errorf("%s: this host has no network interface %q (ip link lists them)", a, a.Zone())
 	}
 	return nil
+}
+
+// ParseServer takes what Parse does, and a server alone.
+func ParseServer(s string) (Source, error) {
+	host := s
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
+		host = s[1 : len(s)-1]
+	}
+	if _, err := netip.ParseAddr(host); err == nil || !strings.ContainsAny(s, ":[]/") && s != "" {
+		return Source{Text: s, Host: host}, nil
+	}
+	return Parse(s)
 }

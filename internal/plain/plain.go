@@ -127,3 +127,8 @@ func (l lines) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// OneLine is an error's text on the one line that scripts and logs expect.
+func OneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}

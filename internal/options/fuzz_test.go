@@ -1,9 +1,12 @@
-package main
+package options
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rdmafs/rdmafs/internal/plain"
+	"github.com/rdmafs/rdmafs/internal/source"
 )
 
 // FuzzOptions: whatever stands behind -o is taken or refused with one line that
@@ -18,9 +21,9 @@ func FuzzOptions(f *testing.F) {
 		f.Add(words)
 	}
 	f.Fuzz(func(t *testing.T, words string) {
-		o, err := parseOptions([]string{words})
+		o, err := Parse([]string{words})
 		if err != nil {
-			if line := oneLine(err); line == "" || strings.ContainsAny(line, "\n\r") {
+			if line := plain.OneLine(err); line == "" || strings.ContainsAny(line, "\n\r") {
 				t.Fatalf("%q is refused with %q", words, line)
 			}
 			return
@@ -30,21 +33,21 @@ func FuzzOptions(f *testing.F) {
 				t.Errorf("%q: %s is %d", words, name, n)
 			}
 		}
-		if o.rsize != 0 {
-			between("rsize", o.rsize, 1024, 1<<20)
+		if o.RSize != 0 {
+			between("rsize", o.RSize, 1024, 1<<20)
 		}
-		if o.wsize != 0 {
-			between("wsize", o.wsize, 1024, 1<<20)
+		if o.WSize != 0 {
+			between("wsize", o.WSize, 1024, 1<<20)
 		}
-		between("nconnect", o.nconnect, 1, 16)
-		between("inline", o.inline, 1024, 65536)
-		between("retrans", o.retrans, 0, 1000)
-		between("timeo", int(o.timeo/time.Millisecond), 100, 3600_000)
-		if o.acRegMin > o.acRegMax || o.acDirMin > o.acDirMax || o.acRegMin < 0 || o.acDirMin < 0 {
-			t.Errorf("%q: attributes are believed from %v to %v and from %v to %v", words, o.acRegMin, o.acRegMax, o.acDirMin, o.acDirMax)
+		between("nconnect", o.NConnect, 1, 16)
+		between("inline", o.Inline, 1024, 65536)
+		between("retrans", o.Retrans, 0, 1000)
+		between("timeo", int(o.Timeo/time.Millisecond), 100, 3600_000)
+		if o.AcRegMin > o.AcRegMax || o.AcDirMin > o.AcDirMax || o.AcRegMin < 0 || o.AcDirMin < 0 {
+			t.Errorf("%q: attributes are believed from %v to %v and from %v to %v", words, o.AcRegMin, o.AcRegMax, o.AcDirMin, o.AcDirMax)
 		}
-		if o.srcAddr.IsValid() && o.srcAddr.IsUnspecified() {
-			t.Errorf("%q: the address to connect from is %v", words, o.srcAddr)
+		if o.SrcAddr.IsValid() && o.SrcAddr.IsUnspecified() {
+			t.Errorf("%q: the address to connect from is %v", words, o.SrcAddr)
 		}
 	})
 }
@@ -64,10 +67,10 @@ func FuzzFstab(f *testing.F) {
 		if len(fields) < 4 {
 			return
 		}
-		s, err := parseSource(fields[0])
-		if err == nil && (s.host == "" || !strings.HasPrefix(s.export, "/") || s.text != fields[0]) {
-			t.Errorf("%q: server %q, export %q", fields[0], s.host, s.export)
+		s, err := source.Parse(fields[0])
+		if err == nil && (s.Host == "" || !strings.HasPrefix(s.Export, "/") || s.Text != fields[0]) {
+			t.Errorf("%q: server %q, export %q", fields[0], s.Host, s.Export)
 		}
-		_, _ = parseOptions(fields[3:4])
+		_, _ = Parse(fields[3:4])
 	})
 }
