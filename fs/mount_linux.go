@@ -231,3 +231,16 @@ func settlePoll(dir string) error {
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLPRI | unix.POLLOUT}}, 0)
 	return unix.Close(fd)
 }
+
+// raiseReadAhead raises the kernel's read-ahead of a mount. Only root may;
+// without it our own read-ahead has to do.
+func raiseReadAhead(device string, kib int) {
+	path := "/sys/class/bdi/" + device + "/read_ahead_kb"
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	if now, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && now < kib {
+		_ = os.WriteFile(path, []byte(strconv.Itoa(kib)), 0)
+	}
+}

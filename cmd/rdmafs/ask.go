@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // The commands' side of the control socket. What listens there may be another
@@ -144,7 +144,7 @@ func askAt(at []address, request string) ([]byte, error) {
 
 // request is a word for the daemon of the mount that is at a place now.
 func request(mountPoint, word string) string {
-	if m, ok, err := fs.FindMount(mountPoint); ok && err == nil {
+	if m, ok, err := mounttable.Find(mountPoint); ok && err == nil {
 		return word + " " + m.Device
 	}
 	return word

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
@@ -35,8 +35,8 @@ func (h holder) String() string {
 // holderOf finds where the file system with a device number is mounted, as far
 // as this process may see. It asks no process that may be stuck on a mount.
 func holderOf(device string) (holder, bool) {
-	own, err := fs.Mounts()
-	if dir, found := mountOf(device, own); found && err == nil {
+	own, err := mounttable.Read()
+	if dir, found := mounttable.DirOf(device, own); found && err == nil {
 		return holder{dir: dir}, true
 	}
 	names, _ := os.ReadDir("/proc")
@@ -48,22 +48,13 @@ func holderOf(device string) (holder, bool) {
 	}
 	slices.Sort(pids)
 	for _, pid := range pids {
-		all, err := fs.MountsOf(pid)
-		if dir, found := mountOf(device, all); found && err == nil {
+		all, err := mounttable.Of(pid)
+		if dir, found := mounttable.DirOf(device, all); found && err == nil {
 			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 			return holder{pid, string(bytes.TrimSpace(name)), dir}, true
 		}
 	}
 	return holder{}, false
-}
-
-func mountOf(device string, table []fs.MountEntry) (dir string, found bool) {
-	for _, m := range table {
-		if m.Device == device {
-			return m.Dir, true
-		}
-	}
-	return "", false
 }
 
 // bdis has an entry, by device number, for each file system that the kernel

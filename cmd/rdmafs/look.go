@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // A path may lead to a mount whose daemon or server is gone, and whoever asks
@@ -177,7 +177,7 @@ func mountPointArg(arg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, ok, err := fs.FindMount(abs); ok || err != nil {
+	if _, ok, err := mounttable.Find(abs); ok || err != nil {
 		return abs, err
 	}
 	s, err := look(abs, true)
@@ -195,11 +195,11 @@ func mountPointArg(arg string) (string, error) {
 // obstacle tells, for a message, what is mounted where a path does not answer,
 // and how to end it. Mounts of disks are not suspected.
 func obstacle(path string) string {
-	table, err := fs.Mounts()
+	table, err := mounttable.Read()
 	if err != nil {
 		return ""
 	}
-	m := under(path, table)
+	m := mounttable.Under(path, table)
 	var end string
 	switch {
 	case m.Type == "fuse.rdmafs":
@@ -212,15 +212,4 @@ func obstacle(path string) string {
 		return ""
 	}
 	return fmt.Sprintf(": on %s lies a mount of %s, type %s (end it with: %s)", m.Dir, m.Source, m.Type, end)
-}
-
-// under is the mount that a path lies on.
-func under(path string, table []fs.MountEntry) (found fs.MountEntry) {
-	for _, m := range table {
-		in := path == m.Dir || strings.HasPrefix(path, strings.TrimSuffix(m.Dir, "/")+"/")
-		if in && len(m.Dir) >= len(found.Dir) {
-			found = m
-		}
-	}
-	return found
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/fs"
 	"github.com/rdmafs/rdmafs/internal/mount"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/session"
 	"github.com/rdmafs/rdmafs/internal/source"
@@ -248,7 +249,7 @@ func runUnmountOnSignal(ctx context.Context, stop func(), f *fs.FS, unmounted <-
 	}
 	err := mount.Unmount(f)
 	switch {
-	case errors.Is(err, fs.ErrDetached):
+	case errors.Is(err, mounttable.ErrDetached):
 		close(detached)
 	case err != nil:
 		log.Warn(fmt.Sprintf("cannot unmount on signal: %v (a second signal ends the process and loses unwritten data)", err))

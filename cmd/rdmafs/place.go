@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // place is a directory of control sockets, and the user whose daemons listen
@@ -125,7 +125,7 @@ func places(mountPoint string) (all []place) {
 		}
 	}
 	uid := own
-	if m, ok, err := fs.FindMount(mountPoint); own == 0 && ok && err == nil {
+	if m, ok, err := mounttable.Find(mountPoint); own == 0 && ok && err == nil {
 		uid = m.UID
 	}
 	if own != 0 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/internal/session"
 	"github.com/rdmafs/rdmafs/transport"
@@ -127,7 +127,7 @@ func askReport(mountPoint string) (r report, err error) {
 
 // remains says what there is on a directory for which no daemon has answered.
 func remains(dir string, err error) string {
-	m, ok, _ := fs.FindMount(dir)
+	m, ok, _ := mounttable.Find(dir)
 	var hung *stuckError
 	switch {
 	case errors.As(err, &hung):

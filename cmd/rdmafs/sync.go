@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 const syncHelp = `Have everything written through a mount sent to the server and committed to its stable
@@ -36,7 +36,7 @@ func newSyncCommand() *cobra.Command {
 
 // syncMount makes safe what was written through the mount at dir.
 func syncMount(dir string) error {
-	m, ok, err := fs.FindMount(dir)
+	m, ok, err := mounttable.Find(dir)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdmafs/rdmafs/fs"
 	"github.com/rdmafs/rdmafs/internal/mount"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
@@ -37,7 +37,7 @@ func newUmountCommand() *cobra.Command {
 // umount detaches the mount at dir and, unless lazy, waits until its daemon
 // has written everything and ended.
 func umount(dir string, force, lazy bool) error {
-	m, ok, err := fs.FindMount(dir)
+	m, ok, err := mounttable.Find(dir)
 	switch {
 	case err != nil:
 		return err

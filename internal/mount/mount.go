@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/privilege"
 	"github.com/rdmafs/rdmafs/internal/session"
 )
@@ -46,7 +47,7 @@ func (m *Mount) Wait() { m.FS.Wait() }
 // errors mean that data was lost. A server that is away is waited for, as hard
 // mounts do, until ctx ends.
 func (m *Mount) Close(ctx context.Context) error {
-	if err := Unmount(m.FS); err != nil && !errors.Is(err, fs.ErrDetached) {
+	if err := Unmount(m.FS); err != nil && !errors.Is(err, mounttable.ErrDetached) {
 		return err
 	}
 	m.FS.Wait()
@@ -90,7 +91,7 @@ func helperHint(dir string) string {
 	if why := privilege.HelperObstacle(); why != "" {
 		return " (" + why + ")"
 	}
-	if m, ok, _ := fs.FindMount(dir); ok {
+	if m, ok, _ := mounttable.Find(dir); ok {
 		return fmt.Sprintf(" (on %s lies a mount of %s already, type %s)", dir, m.Source, m.Type)
 	}
 	return ""

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/session"
 	"github.com/rdmafs/rdmafs/internal/source"
@@ -68,7 +68,7 @@ func TestAt(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", words, err)
 		}
-		if e, ok, err := fs.FindMount(dir); err != nil || !ok || e.Source != "127.0.0.1:"+export {
+		if e, ok, err := mounttable.Find(dir); err != nil || !ok || e.Source != "127.0.0.1:"+export {
 			t.Errorf("the mount table has %+v, %v, %v", e, ok, err)
 		}
 		f, err := os.Create(filepath.Join(dir, "file"))
@@ -87,7 +87,7 @@ func TestAt(t *testing.T) {
 		if err := m.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if _, ok, err := fs.FindMount(dir); ok || err != nil {
+		if _, ok, err := mounttable.Find(dir); ok || err != nil {
 			t.Errorf("still mounted: %v, %v", ok, err)
 		}
 		if b, err := os.ReadFile(filepath.Join(export, "file")); string(b) != words || err != nil {

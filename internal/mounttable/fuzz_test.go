@@ -1,4 +1,4 @@
-package fs
+package mounttable
 
 import (
 	"strings"
@@ -16,7 +16,7 @@ func FuzzMountTable(f *testing.F) {
 		f.Add(table)
 	}
 	f.Fuzz(func(t *testing.T, table string) {
-		all, err := parseMounts(strings.NewReader(table))
+		all, err := parse(strings.NewReader(table))
 		if err != nil {
 			return
 		}
