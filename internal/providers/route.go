@@ -65,14 +65,13 @@ func (r *Route) Versions(ctx context.Context) (low, high uint32, err error) {
 }
 
 // Routes finds the ways to addr that the options allow, in the order to try them,
-// those of a row at once, and tells why there are no more. machine is this
-// machine's name in credentials.
-func Routes(ctx context.Context, o *options.Options, addr netip.AddrPort, machine string, log *slog.Logger) (rows [][]*Route, without []error) {
+// those of a row at once, and tells why there are no more.
+func Routes(ctx context.Context, o *options.Options, addr netip.AddrPort, log *slog.Logger) (rows [][]*Route, without []error) {
 	if o.SrcAddr.IsValid() && o.SrcAddr.Is4() != addr.Addr().Is4() {
 		return nil, []error{fmt.Errorf("%s cannot be reached from srcaddr=%s, an address of another kind", addr.Addr(), o.SrcAddr)}
 	}
 	if o.Proto == "tcp" {
-		d, err := TCPDialer(addr, machine, o.SrcAddr)
+		d, err := TCPDialer(addr, o.SrcAddr)
 		if err != nil {
 			return nil, []error{err}
 		}
@@ -84,7 +83,7 @@ func Routes(ctx context.Context, o *options.Options, addr netip.AddrPort, machin
 		if !p.Allowed(o) {
 			continue
 		}
-		r, err := p.route(ctx, o, addr, machine, log)
+		r, err := p.route(ctx, o, addr, log)
 		if err != nil {
 			without = append(without, fmt.Errorf("rdma=%s: %w", p.Name, err))
 			continue
@@ -100,7 +99,7 @@ func Routes(ctx context.Context, o *options.Options, addr netip.AddrPort, machin
 }
 
 // route is the way to addr that leads over a provider.
-func (p *Provider) route(ctx context.Context, o *options.Options, addr netip.AddrPort, machine string, log *slog.Logger) (*Route, error) {
+func (p *Provider) route(ctx context.Context, o *options.Options, addr netip.AddrPort, log *slog.Logger) (*Route, error) {
 	dev, err := p.open(ctx, o, addr, log)
 	if err != nil {
 		return nil, err
@@ -119,7 +118,6 @@ func (p *Provider) route(ctx context.Context, o *options.Options, addr netip.Add
 			Device:      dev,
 			Addr:        addr,
 			LocalAddr:   o.SrcAddr,
-			MachineName: machine,
 			InlineSend:  o.Inline,
 			InlineRecv:  o.Inline,
 			NoDDP:       o.NoDDP,
@@ -136,8 +134,8 @@ func (p *Provider) route(ctx context.Context, o *options.Options, addr netip.Add
 
 // TCPDialer makes TCP connections to addr. from may be invalid: the route's
 // address.
-func TCPDialer(addr netip.AddrPort, machine string, from netip.Addr) (transport.Dialer, error) {
-	return tcp.NewDialer(tcp.Config{Addr: addr, MachineName: machine, LocalAddr: from, ReservedPort: privilege.MayBindReserved()})
+func TCPDialer(addr netip.AddrPort, from netip.Addr) (transport.Dialer, error) {
+	return tcp.NewDialer(tcp.Config{Addr: addr, LocalAddr: from, ReservedPort: privilege.MayBindReserved()})
 }
 
 // Terms are what the set-up of an RDMA connection settled.

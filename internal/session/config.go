@@ -48,7 +48,7 @@ func machineName() string {
 
 // OwnCred is the credential of this process, for the calls of the mount itself.
 func OwnCred() nfsclient.Cred {
-	cr := nfsclient.Cred{Sys: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	cr := nfsclient.Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	groups, err := os.Getgroups()
 	if err != nil {
 		return cr

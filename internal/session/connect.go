@@ -72,7 +72,7 @@ func Over(ctx context.Context, cfg Config, server netip.Addr) (*Session, error) 
 func routes(ctx context.Context, cfg *Config, addr netip.AddrPort) (rows [][]*providers.Route, without []error) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout())
 	defer cancel()
-	return providers.Routes(ctx, &cfg.Options, addr, machineName(), cfg.log())
+	return providers.Routes(ctx, &cfg.Options, addr, cfg.log())
 }
 
 // connectAt is Connect for one address. without tells why there were not more

@@ -37,13 +37,14 @@ func Exports(ctx context.Context, cfg Config, at netip.Addr) ([]nfs3.Export, err
 // address.
 func (c *Config) mountd(at netip.Addr) nfs3.Config {
 	return nfs3.Config{
-		Host:      c.Source.Host,
-		Addr:      at,
-		Export:    c.Source.Export,
-		Dial:      c.dialTCP,
-		MountPort: c.Options.MountPort,
-		Cred:      OwnCred(),
-		Log:       c.log(),
+		Host:        c.Source.Host,
+		Addr:        at,
+		Export:      c.Source.Export,
+		Dial:        c.dialTCP,
+		MachineName: machineName(),
+		MountPort:   c.Options.MountPort,
+		Cred:        OwnCred(),
+		Log:         c.log(),
 	}
 }
 
@@ -55,7 +56,7 @@ const (
 
 // dialTCP makes the Caller for rpcbind and mountd.
 func (c *Config) dialTCP(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
-	d, err := providers.TCPDialer(to, machineName(), c.Options.SrcAddr)
+	d, err := providers.TCPDialer(to, c.Options.SrcAddr)
 	if err != nil {
 		return nil, err
 	}
