@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/internal/checkup"
 	"github.com/rdmafs/rdmafs/internal/doctor"
+	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/verbs/rdmadev"
 )
 
@@ -33,7 +34,7 @@ func newDevicesCommand() *cobra.Command {
 				doctor.WriteInventory(cmd.OutOrStdout(), inv)
 				return nil
 			}
-			return withCode(exitSystem, printJSON(cmd.OutOrStdout(), inv))
+			return withCode(exitSystem, plain.WriteJSON(cmd.OutOrStdout(), inv))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -15,6 +15,7 @@ import (
 	"github.com/rdmafs/rdmafs/internal/doctor"
 	"github.com/rdmafs/rdmafs/internal/mount"
 	"github.com/rdmafs/rdmafs/internal/options"
+	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/internal/session"
 	"github.com/rdmafs/rdmafs/internal/source"
 )
@@ -71,7 +72,7 @@ func newDoctorCommand() *cobra.Command {
 			c.Trial = m.trial
 			r := doctor.Examine(ctx, c, show)
 			if asJSON {
-				if err := doctor.WriteJSON(out, r); err != nil {
+				if err := plain.WriteJSON(out, r); err != nil {
 					return withCode(exitSystem, err)
 				}
 			} else if r.OK {
@@ -115,7 +116,7 @@ func (m *mountArgs) trial(ctx context.Context) (how string, err error) {
 		return "", err
 	}
 	how = fmt.Sprintf("%s to %s, NFS version %s", l.Session.How(), l.Session.Server(), l.Session.Client().Info().Version)
-	defer l.control.finish(nil)
+	defer l.control.Finish(nil)
 	if err := mount.Unmount(l.FS); err != nil {
 		return "", fmt.Errorf("the mount works, but %s cannot be unmounted again: %w", dir, err)
 	}

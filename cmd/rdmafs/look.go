@@ -31,6 +31,9 @@ type seen struct {
 	errno syscall.Errno // why at or what it is could not be found out
 }
 
+// lookTimeout is how long what is asked of a path may take.
+const lookTimeout = 10 * time.Second
+
 // errSilent: nobody answers for seen.at.
 var errSilent = errors.New("does not answer")
 
@@ -54,7 +57,7 @@ func look(path string, name bool) (s seen, err error) {
 	if err != nil {
 		return s, fmt.Errorf("cannot look at %s: %w", path, err)
 	}
-	_ = r.SetReadDeadline(time.Now().Add(patience))
+	_ = r.SetReadDeadline(time.Now().Add(lookTimeout))
 	steps := bufio.NewReader(r)
 	for !s.found || !name {
 		step, err := steps.ReadString(0)

@@ -12,11 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/control"
 	"github.com/rdmafs/rdmafs/internal/mount"
 	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/session"
 	"github.com/rdmafs/rdmafs/internal/source"
+	"github.com/rdmafs/rdmafs/internal/status"
 )
 
 // mountArgs is a mount command understood and checked.
@@ -116,7 +118,7 @@ func (m *mountArgs) mountPoint(dir string) (string, error) {
 // live is a mount that stands.
 type live struct {
 	*mount.Mount
-	control *control // not served yet
+	control *control.Server // not served yet
 }
 
 // begin does everything that makes a mount usable. When it fails nothing is
@@ -127,7 +129,7 @@ func (m *mountArgs) begin(ctx context.Context) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	control, err := newControl(m.dir)
+	socket, err := control.New(m.dir)
 	if err != nil {
 		_ = s.Close(ctx) // nothing was written yet
 		return nil, err
@@ -137,11 +139,11 @@ func (m *mountArgs) begin(ctx context.Context) (*live, error) {
 		f, err = mount.Attach(s, kernel, m.dir, m.debug)
 	}
 	if err != nil {
-		control.finish(nil)
+		socket.Finish(nil)
 		_ = s.Close(ctx)
 		return nil, err
 	}
-	return &live{&mount.Mount{Session: s, FS: f}, control}, nil
+	return &live{&mount.Mount{Session: s, FS: f}, socket}, nil
 }
 
 // serve mounts, tells whoever waits, and serves until unmounted.
@@ -169,17 +171,21 @@ func (m *mountArgs) serve() error {
 	if err != nil {
 		return fail(err)
 	}
-	s, control, mounted := l.Session, l.control, l.FS
+	s, socket, mounted := l.Session, l.control, l.FS
 	forced := newForced(mounted.Abort)
 	defer forced.end()
-	control.sync = func(ctx context.Context) error {
-		err := s.Cache().Sync(ctx)
-		if err != nil {
-			log.Warn(fmt.Sprintf("sync: %v", err)) // who asked for it may have gone
-		}
-		return err
-	}
-	go control.runServe(newStatus(m.dir, s), mounted.Device(), forced.start)
+	go socket.RunServe(control.Mount{
+		Device: mounted.Device(),
+		Stats:  func() any { return status.Of(s, m.dir) },
+		Sync: func(ctx context.Context) error {
+			err := s.Cache().Sync(ctx)
+			if err != nil {
+				log.Warn(fmt.Sprintf("sync: %v", err)) // who asked for it may have gone
+			}
+			return err
+		},
+		Abort: forced.start,
+	})
 	if note := s.Note(); note != "" {
 		log.Warn("note: " + note)
 		tellParent(fmt.Sprintf("note: %s: %s", m.Source.Text, note))
@@ -196,11 +202,11 @@ func (m *mountArgs) serve() error {
 	end := func(err error, well string) error {
 		if err != nil {
 			log.Error(fmt.Sprintf("DATA MAY BE LOST: %v", err))
-			control.finish(err)
+			socket.Finish(err)
 			return fail(err)
 		}
 		log.Info(well)
-		control.finish(nil)
+		socket.Finish(nil)
 		return nil
 	}
 	unmounted, watcher, detached := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -212,16 +218,16 @@ func (m *mountArgs) serve() error {
 	case <-detached:
 		// Open files may go on writing; the kernel fails what is left of the
 		// mount.
-		return end(errors.Join(s.Cache().Sync(forced.late), control.stopSyncs()), "ended by a signal: the mount was detached, and files still open on it fail from now on")
+		return end(errors.Join(s.Cache().Sync(forced.late), socket.StopSyncs()), "ended by a signal: the mount was detached, and files still open on it fail from now on")
 	case <-forced.late.Done():
 		err := errors.New("files were open, and what they had not written is lost")
 		log.Error(fmt.Sprintf("forced to end: %v", err))
-		control.finish(err)
+		socket.Finish(err)
 		return fail(err) // the kernel fails what is left of the mount
 	}
 	close(unmounted)
 	<-watcher
-	unheard := control.stopSyncs()
+	unheard := socket.StopSyncs()
 	return end(errors.Join(unheard, s.Close(forced.late)), "unmounted")
 }
 

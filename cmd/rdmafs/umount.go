@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdmafs/rdmafs/internal/control"
 	"github.com/rdmafs/rdmafs/internal/mount"
 	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/plain"
@@ -53,25 +54,27 @@ func umount(dir string, force, lazy bool) error {
 		return mount.Detach(dir, true)
 	}
 	// It holds us before it can end: how it ends is not missed.
-	daemon, err := hold(dir, "wait "+m.Device)
-	var hung *stuckError
+	daemon, err := control.Wait(dir, m.Device)
+	var hung *control.StuckError
 	switch {
 	case errors.As(err, &hung) && force:
 		if err := mount.Detach(dir, true); err != nil {
 			return err
 		}
-		return hung.unmounted(dir)
+		return stuckUnmounted(hung, dir)
 	case errors.As(err, &hung):
 		return fmt.Errorf("%s: not unmounted: %w (rdmafs umount -f %s unmounts it all the same, and what is not written yet may be lost)", dir, err, dir)
-	case err != nil && !errors.Is(err, errNoDaemon):
+	case err != nil && !errors.Is(err, control.ErrNoDaemon):
 		return err
 	}
 	if daemon != nil {
 		defer daemon.Close()
 	}
 	if force {
-		_, _ = ask(dir, "abort") // without a daemon there is nothing to fail
-		daemon.hurry()
+		_ = control.Abort(dir) // without a daemon there is nothing to fail
+		if daemon != nil {
+			daemon.EndWithin(forcedGrace + control.AnswerTimeout)
+		}
 	}
 	unseen := daemon == nil && !force && served(dir)
 	if err := mount.Detach(dir, lazy || force); err != nil {
@@ -97,31 +100,37 @@ func served(dir string) bool {
 
 // abandon ends the daemon of a mount that is detached.
 func abandon(dir string) error {
-	daemon, err := hold(dir, request(dir, "wait"))
-	var hung *stuckError
+	daemon, err := control.Wait(dir, "")
+	var hung *control.StuckError
 	if errors.As(err, &hung) {
-		return hung.unmounted(dir)
+		return stuckUnmounted(hung, dir)
 	}
 	if err != nil {
 		return fmt.Errorf("%s is not mounted", dir)
 	}
 	defer daemon.Close()
-	if _, err := ask(dir, "abort"); err != nil {
+	if err := control.Abort(dir); err != nil {
 		return err
 	}
-	daemon.hurry()
+	daemon.EndWithin(forcedGrace + control.AnswerTimeout)
 	return awaitEnd(dir, daemon)
 }
 
 // awaitEnd returns when the daemon has ended, with what it says went wrong.
-func awaitEnd(dir string, daemon *held) error {
-	wrong, err := daemon.end()
-	var hung *stuckError
+func awaitEnd(dir string, daemon *control.Held) error {
+	wrong, err := daemon.End()
+	var hung *control.StuckError
 	switch {
 	case wrong != "":
 		return fmt.Errorf("%s: unmounted, but %s", dir, wrong)
 	case errors.As(err, &hung):
-		return hung.unmounted(dir)
+		return stuckUnmounted(hung, dir)
 	}
 	return err
+}
+
+// stuckUnmounted is the error of a daemon that does not answer when its mount was
+// detached all the same.
+func stuckUnmounted(e *control.StuckError, dir string) error {
+	return fmt.Errorf("%s: unmounted, but %w (end it with: kill -9 %d)", dir, e, e.PID)
 }

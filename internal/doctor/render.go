@@ -1,8 +1,6 @@
 package doctor
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -29,16 +27,3 @@ func WriteSection(w io.Writer, s Section) {
 
 // WriteVerdict prints how it ended.
 func WriteVerdict(w io.Writer, r *Report) { plain.Fprintf(w, "%s\n", r.Verdict) }
-
-// WriteJSON prints a whole report for programs.
-func WriteJSON(w io.Writer, r *Report) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
-		return err
-	}
-	_, err := w.Write(plain.JSON(b.Bytes()))
-	return err
-}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rdmafs/rdmafs/verbs/rdmadev"
 	"github.com/rdmafs/rdmafs/verbs/rdmadev/rdmadevtest"
+
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -63,7 +65,7 @@ func TestWriteText(t *testing.T) {
 
 func TestWriteJSON(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteJSON(&b, sample()); err != nil {
+	if err := plain.WriteJSON(&b, sample()); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "report.json", b.Bytes())

@@ -11,6 +11,7 @@ package plain
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"reflect"
@@ -131,4 +132,17 @@ func (l lines) Write(b []byte) (int, error) {
 // OneLine is an error's text on the one line that scripts and logs expect.
 func OneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// WriteJSON writes v as an indented JSON text and a line end.
+func WriteJSON(to io.Writer, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := to.Write(JSON(b.Bytes()))
+	return err
 }

@@ -1,4 +1,4 @@
-package main
+package control
 
 import (
 	"bufio"
@@ -23,14 +23,14 @@ func TestWaiterSeesTheEnd(t *testing.T) {
 	lost := errors.New("two bytes are lost")
 	held := 0
 	for range 500 {
-		c, err := newControl(t.TempDir())
+		c, err := New(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
 		served := make(chan struct{})
 		go func() {
 			defer close(served)
-			c.runServe(nil, "0:50", nil)
+			c.RunServe(Mount{Device: "0:50"})
 		}()
 		type result struct {
 			wrong string
@@ -46,14 +46,14 @@ func TestWaiterSeesTheEnd(t *testing.T) {
 				return
 			}
 			defer w.Close()
-			wrong, err := w.end()
+			wrong, err := w.End()
 			heard <- result{wrong, err}
 		}()
 		<-came
-		c.finish(lost)
+		c.Finish(lost)
 		<-served
 		switch got := <-heard; {
-		case errors.Is(got.err, errNoDaemon):
+		case errors.Is(got.err, ErrNoDaemon):
 		case got.err != nil || got.wrong != lost.Error():
 			t.Fatalf("a waiter heard %q, %v", got.wrong, got.err)
 		default:
@@ -65,22 +65,21 @@ func TestWaiterSeesTheEnd(t *testing.T) {
 
 // serveControl makes the control socket of a mount with device number 0:50; served
 // is closed after finish.
-func serveControl(t *testing.T) (c *control, served <-chan struct{}) {
+func serveControl(t *testing.T) (c *Server, served <-chan struct{}) {
 	return serveSyncs(t, nil)
 }
 
-func serveSyncs(t *testing.T, sync func(context.Context) error) (c *control, served <-chan struct{}) {
+func serveSyncs(t *testing.T, sync func(context.Context) error) (c *Server, served <-chan struct{}) {
 	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	c, err := newControl(t.TempDir())
+	c, err := New(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.sync = sync
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.runServe(nil, "0:50", nil)
+		c.RunServe(Mount{Device: "0:50", Sync: sync})
 	}()
 	return c, ended
 }
@@ -94,9 +93,9 @@ func TestHeldWaiterHears(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	c.finish(errors.New("two bytes are lost"))
+	c.Finish(errors.New("two bytes are lost"))
 	<-served
-	if wrong, err := w.end(); wrong != "two bytes are lost" || err != nil {
+	if wrong, err := w.End(); wrong != "two bytes are lost" || err != nil {
 		t.Fatalf("heard %q, %v", wrong, err)
 	}
 }
@@ -109,14 +108,12 @@ func TestStuckDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	if err := w.SetReadDeadline(time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	var hung *stuckError
-	if err := awaitEnd("/mnt", w); !errors.As(err, &hung) || int(hung.pid) != os.Getpid() {
+	w.EndWithin(time.Nanosecond)
+	var hung *StuckError
+	if _, err := w.End(); !errors.As(err, &hung) || int(hung.PID) != os.Getpid() {
 		t.Errorf("%v, want one of process %d", err, os.Getpid())
 	}
-	c.finish(nil)
+	c.Finish(nil)
 	<-served
 }
 
@@ -124,7 +121,7 @@ func TestStuckDaemon(t *testing.T) {
 // nothing.
 func TestAnotherMountsDaemon(t *testing.T) {
 	c, served := serveControl(t)
-	if _, err := holdAt(own(c), "wait 0:51"); !errors.Is(err, errNoDaemon) {
+	if _, err := holdAt(own(c), "wait 0:51"); !errors.Is(err, ErrNoDaemon) {
 		t.Errorf("another device: %v", err)
 	}
 	w, err := holdAt(own(c), "wait")
@@ -132,12 +129,12 @@ func TestAnotherMountsDaemon(t *testing.T) {
 		t.Fatalf("any device: %v", err)
 	}
 	w.Close()
-	c.finish(nil)
+	c.Finish(nil)
 	<-served
 }
 
 // own is the address of a control socket of this process.
-func own(c *control) []address { return []address{{c.path, uint32(os.Geteuid())}} }
+func own(c *Server) []address { return []address{{c.path, uint32(os.Geteuid())}} }
 
 // TestSync: who asks for it hears that everything is safe, or what failed.
 func TestSync(t *testing.T) {
@@ -153,12 +150,12 @@ func TestSync(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := w.end(); got != said || err != nil {
+		if got, err := w.End(); got != said || err != nil {
 			t.Errorf("%q, %v, want %q", got, err, said)
 		}
 		w.Close()
 	}
-	c.finish(nil)
+	c.Finish(nil)
 	<-served
 }
 
@@ -186,19 +183,19 @@ func TestSyncEnds(t *testing.T) {
 	defer w.Close()
 	<-came
 	stopped := make(chan error)
-	go func() { stopped <- c.stopSyncs() }()
+	go func() { stopped <- c.StopSyncs() }()
 	<-left
 	// The one of the client that had gone, and the one that was ended.
 	if err := <-stopped; err == nil || err.Error() != "two bytes are lost\ntwo bytes are lost" {
 		t.Errorf("nobody heard, and now: %v", err)
 	}
-	if said, err := w.end(); said != "" || err != nil {
+	if said, err := w.End(); said != "" || err != nil {
 		t.Errorf("when the mount ended: %q, %v", said, err)
 	}
-	if _, err := holdAt(own(c), "sync 0:50"); !errors.Is(err, errNoDaemon) {
+	if _, err := holdAt(own(c), "sync 0:50"); !errors.Is(err, ErrNoDaemon) {
 		t.Errorf("after that: %v", err)
 	}
-	c.finish(nil)
+	c.Finish(nil)
 	<-served
 }
 
@@ -214,12 +211,12 @@ func TestGoneWaiter(t *testing.T) {
 		w.Close()
 	}
 	awaitIdle(c)
-	c.finish(nil)
+	c.Finish(nil)
 	<-served
 }
 
 // awaitIdle returns when no client has a connection.
-func awaitIdle(c *control) {
+func awaitIdle(c *Server) {
 	for {
 		c.mu.Lock()
 		n := len(c.waiters) + len(c.conns)
@@ -286,7 +283,7 @@ func TestNoDescriptorLeft(t *testing.T) {
 	}
 	defer w.Close()
 	stdin.Close()
-	if said, err := w.end(); said != "the end" || err != nil {
+	if said, err := w.End(); said != "the end" || err != nil {
 		t.Errorf("heard %q, %v", said, err)
 	}
 	_, _ = io.Copy(io.Discard, lines)
@@ -299,14 +296,14 @@ func TestNoDescriptorLeft(t *testing.T) {
 // has a line, and until that ends.
 func beFull(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	c, err := newControl(t.TempDir())
+	c, err := New(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		c.runServe(nil, "", func() {})
+		c.RunServe(Mount{Abort: func() {}})
 	}()
 	if _, err := askAt(own(c), "abort"); err != nil {
 		t.Fatal(err)
@@ -332,6 +329,6 @@ func beFull(t *testing.T) {
 	}
 	fmt.Println("freed")
 	_, _ = in.ReadString('\n')
-	c.finish(errors.New("the end"))
+	c.Finish(errors.New("the end"))
 	<-served
 }

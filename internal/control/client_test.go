@@ -1,7 +1,6 @@
-package main
+package control
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode"
 )
 
 // listenAs stands in for a daemon: it answers every request with what answer
@@ -51,7 +49,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	if _, err := askAt([]address{at}, "stats"); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
 		t.Errorf("stats: %v", err)
 	}
-	if _, err := holdAt([]address{at}, "wait"); !errors.Is(err, errNoDaemon) {
+	if _, err := holdAt([]address{at}, "wait"); !errors.Is(err, ErrNoDaemon) {
 		t.Errorf("wait: %v", err)
 	}
 	for range 2 {
@@ -80,37 +78,14 @@ func TestOthersSocket(t *testing.T) {
 		_, _ = io.WriteString(conn, waiting+"\n")
 	})
 	at.uid++
-	if _, err := askAt([]address{at}, "stats"); !errors.Is(err, errNoDaemon) {
+	if _, err := askAt([]address{at}, "stats"); !errors.Is(err, ErrNoDaemon) {
 		t.Errorf("stats: %v", err)
 	}
-	if _, err := holdAt([]address{at}, "wait"); !errors.Is(err, errNoDaemon) {
+	if _, err := holdAt([]address{at}, "wait"); !errors.Is(err, ErrNoDaemon) {
 		t.Errorf("wait: %v", err)
 	}
 	at.uid--
 	if _, err := askAt([]address{at}, "stats"); err != nil || !asked {
 		t.Errorf("its own user: %v", err)
-	}
-}
-
-// TestPlainReports: whatever a daemon says of itself, a terminal gets nothing
-// but text, and as many lines as of another.
-func TestPlainReports(t *testing.T) {
-	const evil = "\x1b]0;owned\x07\r\n\u009b2J\x7f\u202eevil\xff"
-	print := func(r report) string {
-		var b bytes.Buffer
-		if err := errors.Join(printReport(&b, r), printStatus(&b, r.inForce), printJSON(&b, r)); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
-	}
-	say := func(s string) report {
-		return report{inForce: inForce{Source: s, MountPoint: s, Transport: s, Server: s, Device: s, Keys: s, Version: s, Note: s}}
-	}
-	shown := print(say(evil))
-	if at := strings.IndexFunc(shown, func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) || r == unicode.ReplacementChar }); at >= 0 {
-		t.Errorf("shows %q", shown[at:])
-	}
-	if got, want := strings.Count(shown, "\n"), strings.Count(print(say("x")), "\n"); got != want {
-		t.Errorf("%d lines instead of %d", got, want)
 	}
 }

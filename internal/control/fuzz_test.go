@@ -1,16 +1,12 @@
-package main
+package control
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"net"
 	"strings"
 	"testing"
-	"unicode"
-
-	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 // FuzzControl: whatever a client of the control socket says, it gets one of the
@@ -26,14 +22,15 @@ func FuzzControl(f *testing.F) {
 			return // needs a mount
 		}
 		aborted := 0
-		c := &control{
-			device: "0:50", ended: make(chan struct{}), sync: func(context.Context) error { return nil },
+		c := &Server{
+			ended: make(chan struct{}),
+			mount: Mount{Device: "0:50", Sync: func(context.Context) error { return nil }, Abort: func() { aborted++ }},
 			conns: make(map[net.Conn]struct{}), waiters: make(map[net.Conn]struct{}), syncs: make(map[net.Conn]context.CancelFunc),
 		}
 		ours, theirs := net.Pipe()
 		c.conns[ours] = struct{}{}
 		c.serving.Add(1)
-		go c.runAnswer(ours, nil, func() { aborted++ })
+		go c.runAnswer(ours)
 		read := make(chan []byte)
 		go runReadFirst(theirs, read)
 		_, _ = theirs.Write(said) // fails when no more is wanted
@@ -64,34 +61,4 @@ func runReadFirst(conn net.Conn, to chan<- []byte) {
 	n, _ := conn.Read(b)
 	to <- b[:n]
 	_, _ = io.Copy(io.Discard, conn)
-}
-
-// FuzzReport: what another user's daemon says of itself reaches a terminal as
-// text, with no character that would be obeyed there.
-func FuzzReport(f *testing.F) {
-	f.Add([]byte(`{"Source":"server:/export","MountPoint":"/mnt","Transport":"tcp","Server":"10.0.0.5:2049","Version":"3","Note":"x"}`))
-	f.Add([]byte("{\"Source\":\"\x1b]0;owned\\u0007\",\"MountPoint\":\"\\u202e/tnm\",\"Device\":\"\\u009b2J\",\"Keys\":\"a\\nb\",\"RDMA\":{\"Version\":1}}"))
-	f.Add([]byte(`{"Calls":{"Terms":{"Version":2},"Calls":18446744073709551615}}`))
-	f.Add([]byte(`{"PID":-1,"Timeo":1e308,"Buffers":9223372036854775807}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var r report
-		if json.Unmarshal(b, &r) != nil {
-			return
-		}
-		var out bytes.Buffer
-		if err := printReport(&out, r); err != nil {
-			t.Fatal(err)
-		}
-		if err := printStatus(&out, r.inForce); err != nil {
-			t.Fatal(err)
-		}
-		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.Write(plain.JSON(text))
-		if i := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) }); i >= 0 {
-			t.Errorf("%q is printed for %q", out.String()[i:min(i+8, out.Len())], b)
-		}
-	})
 }
