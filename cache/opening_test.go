@@ -121,13 +121,13 @@ func TestOpenStateOutlivesTheLastWrite(t *testing.T) {
 	defer i.unpin()
 	write(t, f, []byte("data"), 0)
 	f.Release()
-	if srv.left() != 1 {
+	if f.open.refs.Load() == 0 {
 		t.Fatal("the state was given back though nothing is written")
 	}
 	flushed := make(chan error, 1)
 	go func() { flushed <- i.sync(ctx) }()
 	<-begun
-	if srv.left() != 1 {
+	if f.open.refs.Load() == 0 {
 		t.Error("the state was given back during the WRITE")
 	}
 	close(proceed)
