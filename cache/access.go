@@ -10,13 +10,12 @@ import (
 // userKey tells credentials apart: ids, and the groups by a hash with a seed
 // that nobody outside knows.
 type userKey struct {
-	sys      bool
 	uid, gid uint32
 	groups   uint64
 }
 
 func (c *Cache) user(cr *nfsclient.Cred) userKey {
-	k := userKey{sys: cr.Sys, uid: cr.UID, gid: cr.GID}
+	k := userKey{uid: cr.UID, gid: cr.GID}
 	if len(cr.GIDs) > 0 {
 		var h maphash.Hash
 		h.SetSeed(c.seed)
