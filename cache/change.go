@@ -133,11 +133,11 @@ func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name
 		return Entry{}, err
 	}
 	i.mu.Lock()
-	i.relinked, i.expires = true, time.Time{}
+	i.node.Relink()
 	if a != nil {
 		i.note(st, a)
 	}
-	i.relinkGen = c.gen.Add(1)
+	i.node.Relinked(c.gen.Add(1))
 	i.unlock()
 	i.refs.Add(1)
 	ttl := c.changed(st, dir, w, name, i, true)
@@ -159,8 +159,8 @@ func (i *Inode) relink() {
 }
 
 func (i *Inode) relinkedLocked() {
-	i.relinked, i.expires = true, time.Time{}
-	i.relinkGen = i.c.gen.Add(1)
+	i.node.Relink()
+	i.node.Relinked(i.c.gen.Add(1))
 }
 
 // mayBeRelinked is relink after a call that failed as it does when it comes
@@ -202,7 +202,7 @@ func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	case child != nil:
 		child.relink()
 		child.mu.Lock()
-		child.removed = child.opens == 0 && child.attr.Nlink <= 1
+		child.removed = child.opens == 0 && child.node.Nlink <= 1
 		child.mu.Unlock()
 	}
 	return err

@@ -76,7 +76,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure bool, err error) {
 	for range 2 {
 		i.mu.Lock()
-		sure = !i.expires.IsZero()
+		sure = i.node.Known() && !i.node.Doubtful()
 		i.mu.Unlock()
 		if sure {
 			return true, nil
@@ -87,7 +87,7 @@ func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure b
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return !i.expires.IsZero(), nil
+	return i.node.Known() && !i.node.Doubtful(), nil
 }
 
 // mayOpen checks the user's rights and refreshes the attributes, with one call:
@@ -114,9 +114,7 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 		}
 		// The attributes just seen may have taken the grant back.
 		i.mu.Lock()
-		g, _ := i.grantOf(k)
-		known = g.asked&want == want
-		got = g.granted
+		got, known = i.rights.Last(k, want)
 		i.mu.Unlock()
 	}
 	if !known {

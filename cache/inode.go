@@ -3,7 +3,6 @@ package cache
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/rdmafs/rdmafs/cache/coherence"
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -29,31 +28,19 @@ type Inode struct {
 	// while nobody waits.
 	wake chan struct{}
 
-	attr      attrs
-	attrGen   uint64
-	expires   time.Time // attr may be believed until then
-	timeout   time.Duration
-	timedFrom time.Duration // when timeout was last changed, since Cache.born
-
-	valid     validity
-	mutating  int    // own changes under way
-	mutGen    uint64 // when the last of them ended
-	relinkGen uint64 // when the last own link, rename or unlink ended
+	node coherence.Node
 	// pages is what the kernel has; neverDoubted until the first doubt.
 	pages *coherence.Pages
 
-	access    *grant
-	accessGen uint64 // when it was last dropped
-	opens     int
-	silly     *silly
+	rights coherence.Rights
+	opens  int
+	silly  *silly
 	// removed: we have removed the last name, and nobody has it open.
 	removed bool
 
 	// Beside it, to take no more room.
-	known    bool // attr was set
-	relinked bool // an own link, rename or unlink changed ctime, unseen
-	tell     bool // unlock has the kernel told
-	typ      nfsclient.FileType
+	tell bool // unlock has the kernel told
+	typ  nfsclient.FileType
 
 	names    map[string]*dentry // directories
 	*written                    // regular files

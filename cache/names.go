@@ -106,7 +106,7 @@ func (c *Cache) trimNames() {
 // with the directory's attributes da, may be kept: they must be of the state
 // that all other names are of. mu is held.
 func (i *Inode) settled(st stamp, da *nfsclient.Attr) bool {
-	return da != nil && i.mutating == 0 && st.gen > i.mutGen && stateOf(da) == i.valid.now
+	return i.node.Agrees(st, da)
 }
 
 // Lookup finds name in dir. When there is none, the error's status is
@@ -152,7 +152,7 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	dir.mu.Unlock()
 	i := e.Inode
 	i.mu.Lock()
-	usable := i.known && !i.expires.IsZero() && i.pages.State() == coherence.Current && !i.suspect()
+	usable := i.node.Known() && !i.node.Doubtful() && i.pages.State() == coherence.Current && !i.suspect()
 	e.Attr, e.AttrTTL = i.outward(), i.attrTTL(now)
 	i.mu.Unlock()
 	if !usable {
@@ -201,7 +201,7 @@ func (c *Cache) enter(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Ino
 		if dir.settled(st, da) {
 			dir.setName(name, child).shown = true
 			ttl = dir.ttl(c.cfg.Now())
-		} else if d := dir.names[name]; d != nil && d.child != child && dir.mutating == 0 && st.gen > dir.mutGen {
+		} else if d := dir.names[name]; d != nil && d.child != child && dir.node.Undisturbed(st) {
 			dir.dropName(name)
 		}
 	} else if da != nil {

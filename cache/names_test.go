@@ -102,7 +102,7 @@ func TestLateAttributesAreDropped(t *testing.T) {
 	i.refs.Add(1)
 	defer i.unpin()
 	old := c.stamp()
-	past := i.attr.full(i.typ)
+	past := i.node.Full(i.typ)
 	srv.foreign("a", []byte("newer"))
 	check(t, c.revalidate(ctx, alice, i))
 	i.mu.Lock()
@@ -123,7 +123,7 @@ func TestAmbiguousAttributesAreNotBelieved(t *testing.T) {
 	defer i.unpin()
 	st := c.stamp()
 	check(t, c.revalidate(ctx, alice, i))
-	twin := i.attr.full(i.typ)
+	twin := i.node.Full(i.typ)
 	twin.Size = 99
 	i.mu.Lock()
 	i.note(st, &twin)
