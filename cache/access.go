@@ -14,7 +14,7 @@ import (
 type userKey = coherence.User
 
 func (c *Cache) user(cr *nfsclient.Cred) userKey {
-	k := userKey{Sys: cr.Sys, UID: cr.UID, GID: cr.GID}
+	k := userKey{UID: cr.UID, GID: cr.GID}
 	if len(cr.GIDs) > 0 {
 		var h maphash.Hash
 		h.SetSeed(c.seed)
@@ -79,7 +79,7 @@ func (i *Inode) answered(st stamp, a *nfsclient.Attr, k userKey, asked, granted 
 	current := i.rights.Current(st)
 	if a != nil {
 		i.note(st, a)
-		current = current && !a.Ctime.Before(i.node.Ctime)
+		current = current && !i.node.ChangedAfter(a)
 	}
 	if current {
 		i.rights.Remember(k, asked, granted, st.At+i.rules().Max)

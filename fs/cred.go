@@ -30,7 +30,7 @@ type creds struct {
 
 // ids is the credential for what needs no right, without supplementary groups.
 func (c *creds) ids(h *fuse.InHeader) nfsclient.Cred {
-	return nfsclient.Cred{Sys: true, UID: h.Uid, GID: h.Gid}
+	return nfsclient.Cred{UID: h.Uid, GID: h.Gid}
 }
 
 // of is the credential of a request's caller: its effective user and group as

@@ -1,35 +1,6 @@
 package coherence
 
-import (
-	"time"
-
-	"github.com/rdmafs/rdmafs/nfsclient"
-)
-
-// State tells one content of a file or directory from another, as well as
-// NFSv3 can. Times are since 1970.
-type State struct {
-	Size         uint64
-	Mtime, Ctime time.Duration
-}
-
-func since1970(t time.Time) time.Duration { return time.Duration(t.UnixNano()) }
-
-// StateOf is the state that attributes describe.
-func StateOf(a *nfsclient.Attr) State {
-	return State{a.Size, since1970(a.Mtime), since1970(a.Ctime)}
-}
-
-func stateBefore(p *nfsclient.PreAttr) State {
-	return State{p.Size, since1970(p.Mtime), since1970(p.Ctime)}
-}
-
-// leads says whether post may be what our own writes have made of s. Replies to
-// writes side by side come in any order; with one ctime, the last is the one
-// with the largest size.
-func (s State) leads(post State) bool {
-	return post.Ctime > s.Ctime || post.Ctime == s.Ctime && post.Size >= s.Size
-}
+import "github.com/rdmafs/rdmafs/nfsclient"
 
 // chain connects the states that our own changes report to the state that
 // everything in memory and in the kernel agrees with: each reply tells the state
@@ -37,12 +8,12 @@ func (s State) leads(post State) bool {
 // pairs that do not connect yet are kept; a pair that never does means that
 // someone else has changed the file in between.
 type chain struct {
-	now   State
-	pairs map[State]State
+	now   nfsclient.ChangeID
+	pairs map[nfsclient.ChangeID]nfsclient.ChangeID
 }
 
 // own takes one of our changes into account.
-func (c *chain) own(pre, post State) {
+func (c *chain) own(pre, post nfsclient.ChangeID) {
 	if pre == post {
 		if pre != c.now {
 			c.keep(pre, post)
@@ -56,9 +27,9 @@ func (c *chain) own(pre, post State) {
 	}
 }
 
-func (c *chain) keep(pre, post State) {
+func (c *chain) keep(pre, post nfsclient.ChangeID) {
 	if c.pairs == nil {
-		c.pairs = make(map[State]State)
+		c.pairs = make(map[nfsclient.ChangeID]nfsclient.ChangeID)
 	}
 	if _, ok := c.pairs[pre]; ok && pre == post {
 		return

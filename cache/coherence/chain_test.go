@@ -4,9 +4,13 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-func st(n int) State { return State{Size: uint64(n), Mtime: time.Duration(n), Ctime: time.Duration(n)} }
+func st(n int) nfsclient.ChangeID {
+	return nfsclient.ChangeByTimes(uint64(n), time.Unix(0, int64(n)), time.Unix(0, int64(n)))
+}
 
 // Own changes connect in every order of their replies.
 func TestOwnChangesChainInAnyOrder(t *testing.T) {

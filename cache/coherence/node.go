@@ -80,25 +80,28 @@ func (n *Node) Changing() bool { return n.changing > 0 }
 // Gen is when the attributes were taken over.
 func (n *Node) Gen() uint64 { return n.attrGen }
 
+// ChangedAfter reports whether the attributes are newer than a.
+func (n *Node) ChangedAfter(a *nfsclient.Attr) bool { return n.change.After(a.Change) }
+
 // Undisturbed reports whether no change of ours was under way since st.
 func (n *Node) Undisturbed(st Stamp) bool { return n.changing == 0 && st.Gen > n.changeGen }
 
 // Agrees reports whether the reply to a call sent at st, with attributes a or
 // none, is of the state that everything cached agrees with.
 func (n *Node) Agrees(st Stamp, a *nfsclient.Attr) bool {
-	return a != nil && n.Undisturbed(st) && StateOf(a) == n.chain.now
+	return a != nil && n.Undisturbed(st) && a.Change == n.chain.now
 }
 
 // accept takes over attributes from the reply to a call sent at st, unless
-// newer ones are known. When two calls overlapped, ctime decides which reply is
-// newer; where it does not, neither is believed for long.
+// newer ones are known. When two calls overlapped, their ChangeIDs decide which reply
+// is newer; where they do not, neither is believed for long.
 func (n *Node) accept(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) (ok bool, e Effect) {
 	if a.Type != r.Type {
 		n.doubtful = true // a handle does not change its type
 		return false, 0
 	}
-	if n.known && st.Gen < n.attrGen && !a.Ctime.After(n.Ctime) {
-		if a.Ctime.Equal(n.Ctime) && StateOf(a) != n.state() {
+	if n.known && st.Gen < n.attrGen && !a.Change.After(n.change) {
+		if !n.change.After(a.Change) && a.Change != n.change {
 			n.doubtful = true
 		}
 		return false, 0
@@ -109,7 +112,7 @@ func (n *Node) accept(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) (ok bool
 // take makes a the known attributes.
 func (n *Node) take(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) (e Effect) {
 	switch {
-	case !n.known || StateOf(a) != n.state():
+	case !n.known || a.Change != n.change:
 		n.timeout, n.timedFrom = r.Min, st.At
 	case st.At-n.timedFrom >= n.timeout:
 		n.timeout, n.timedFrom = min(2*n.timeout, r.Max), st.At
@@ -131,7 +134,7 @@ func (n *Node) Note(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) Effect {
 	if !ok {
 		return e
 	}
-	s := StateOf(a)
+	s := a.Change
 	early := st.Gen < n.relinkGen
 	if early { // it need not show that change
 		n.doubtful = true
@@ -144,7 +147,7 @@ func (n *Node) Note(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) Effect {
 	case !n.Undisturbed(st):
 		// The server may have been seen between two of our own changes.
 		n.doubtful = true
-	case n.relinked && s.Size == n.chain.now.Size && s.Mtime == n.chain.now.Mtime:
+	case n.relinked && s.SameData(n.chain.now):
 		n.relinked = early
 		n.chain.now = s
 		e |= RightsChanged // ctime may have changed for an access control list, too
@@ -155,7 +158,7 @@ func (n *Node) Note(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) Effect {
 }
 
 // foreign makes s the state that everything has to agree with.
-func (n *Node) foreign(s State) Effect {
+func (n *Node) foreign(s nfsclient.ChangeID) Effect {
 	n.chain = chain{now: s}
 	n.relinked = false
 	return Foreign | RightsChanged
@@ -179,10 +182,10 @@ func (n *Node) Finish(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bo
 		return e
 	}
 	broken := n.chain.finish()
-	s := n.state()
+	s := n.change
 	switch {
 	case s == n.chain.now && !broken:
-	case broken || s.Ctime > n.chain.now.Ctime:
+	case broken || s.After(n.chain.now):
 		e |= n.foreign(s)
 	default:
 		n.doubtful = true
@@ -192,21 +195,21 @@ func (n *Node) Finish(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bo
 
 // own takes over what a change of ours returned.
 func (n *Node) own(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bool) Effect {
-	post := StateOf(w.After)
+	post := w.After.Change
 	if !n.known {
 		e := n.take(r, st, gen, w.After)
 		n.chain.now = post
 		return e
 	}
-	old := n.state()
+	old := n.change
 	switch {
 	case w.Before != nil:
-		pre := stateBefore(w.Before)
+		pre := *w.Before
 		n.chain.own(pre, post)
 		if pre == old && w.After.Type == r.Type {
 			return n.take(r, st, gen, w.After) // the direct successor, whatever the clocks say
 		}
-	case assume && n.chain.now.leads(post):
+	case assume && post.MayFollow(n.chain.now):
 		n.chain.own(n.chain.now, post)
 	}
 	_, e := n.accept(r, st, gen, w.After)

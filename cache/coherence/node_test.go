@@ -11,8 +11,9 @@ var rules = Rules{Type: nfsclient.Regular, Min: 3 * time.Second, Max: 60 * time.
 
 // attrs are those of a file of which all is alike but what n tells.
 func attrs(size, ctime int) *nfsclient.Attr {
-	return &nfsclient.Attr{Type: nfsclient.Regular, Mode: 0o644, Size: uint64(size),
-		Mtime: time.Unix(int64(size), 0), Ctime: time.Unix(int64(ctime), 0), Atime: time.Unix(0, 0)}
+	mtime, changed := time.Unix(int64(size), 0), time.Unix(int64(ctime), 0)
+	return &nfsclient.Attr{Type: nfsclient.Regular, Mode: 0o644, Size: uint64(size), Mtime: mtime, Ctime: changed,
+		Change: nfsclient.ChangeByTimes(uint64(size), mtime, changed)}
 }
 
 // clock draws generations.
@@ -49,7 +50,7 @@ func in(s situation, c *clock) (n *Node, st Stamp) {
 	case changed:
 		st = Stamp{Gen: c.gen()}
 		n.Begin()
-		n.Finish(rules, Stamp{Gen: c.gen()}, c.gen(), &nfsclient.Wcc{Before: &nfsclient.PreAttr{Size: 10, Mtime: time.Unix(10, 0), Ctime: time.Unix(10, 0)}, After: attrs(10, 10)}, false)
+		n.Finish(rules, Stamp{Gen: c.gen()}, c.gen(), &nfsclient.Wcc{Before: &attrs(10, 10).Change, After: attrs(10, 10)}, false)
 		return n, st
 	case relinked:
 		n.Relink()
@@ -100,7 +101,7 @@ func TestNoteTransitions(t *testing.T) {
 			if got := (outcome{e, n.Fresh(0)}); got != r.want[s] {
 				t.Errorf("%s, a reply %s: %+v, want %+v", situations[s], r.name, got, r.want[s])
 			}
-			if e&Foreign != 0 && n.chain.now != StateOf(r.a) {
+			if e&Foreign != 0 && n.chain.now != r.a.Change {
 				t.Errorf("%s, a reply %s: the state is %v", situations[s], r.name, n.chain.now)
 			}
 		}
@@ -123,9 +124,7 @@ func TestRelinkIsExpectedOnce(t *testing.T) {
 // TestFinishTransitions: whose change it was, by what replies to changes of ours
 // say, and what must not be believed after it.
 func TestFinishTransitions(t *testing.T) {
-	pre := func(n int) *nfsclient.PreAttr {
-		return &nfsclient.PreAttr{Size: uint64(n), Mtime: time.Unix(int64(n), 0), Ctime: time.Unix(int64(n), 0)}
-	}
+	pre := func(n int) *nfsclient.ChangeID { return &attrs(n, n).Change }
 	for _, c := range []struct {
 		name   string
 		w      []nfsclient.Wcc

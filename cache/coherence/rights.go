@@ -8,7 +8,6 @@ import (
 
 // User tells credentials apart: ids, and the groups by a hash.
 type User struct {
-	Sys      bool
 	UID, GID uint32
 	Groups   uint64
 }

@@ -232,9 +232,10 @@ func (m *mountArgs) mountd(at netip.Addr, machine string, log *slog.Logger) nfs3
 		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
 			return dialTCP(ctx, to, machine, m.opts.srcAddr)
 		},
-		MountPort: m.opts.mountPort,
-		Cred:      ownCred(),
-		Log:       log,
+		MachineName: machine,
+		MountPort:   m.opts.mountPort,
+		Cred:        ownCred(),
+		Log:         log,
 	}
 }
 
@@ -254,7 +255,7 @@ func dialTCP(ctx context.Context, to netip.AddrPort, machine string, from netip.
 
 // ownCred is the credential for the calls of the mount itself.
 func ownCred() nfsclient.Cred {
-	cr := nfsclient.Cred{Sys: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	cr := nfsclient.Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	groups, err := os.Getgroups()
 	if err != nil {
 		return cr

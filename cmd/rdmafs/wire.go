@@ -142,7 +142,6 @@ func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string
 				Device:      dev,
 				Addr:        addr,
 				LocalAddr:   o.srcAddr,
-				MachineName: machine,
 				InlineSend:  o.inline,
 				InlineRecv:  o.inline,
 				NoDDP:       o.noDDP,
@@ -185,5 +184,5 @@ func (r *route) versions(ctx context.Context) (low, high uint32, err error) {
 }
 
 func tcpDialer(addr netip.AddrPort, machine string, from netip.Addr) (transport.Dialer, error) {
-	return tcp.NewDialer(tcp.Config{Addr: addr, MachineName: machine, LocalAddr: from, ReservedPort: mayBindReserved()})
+	return tcp.NewDialer(tcp.Config{Addr: addr, LocalAddr: from, ReservedPort: mayBindReserved()})
 }

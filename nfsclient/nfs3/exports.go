@@ -31,7 +31,7 @@ func Exports(ctx context.Context, cf Config) ([]Export, error) {
 	}
 	defer cf.close(c)
 	var res wire.ExportRes
-	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountExport, cf.Cred,
+	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountExport, cf.cred(),
 		&wire.Void{}, &res, wire.MountListReplyMax); err != nil {
 		return nil, cf.mountdError(at, err)
 	}

@@ -61,6 +61,12 @@ func (cf *Config) close(c transport.Caller) {
 	}
 }
 
+// cred is the credential of calls to mountd.
+func (cf *Config) cred() transport.Cred {
+	sys := cf.sys(cf.Cred)
+	return &sys
+}
+
 // mnt asks mountd for the export's handle.
 func (cf *Config) mnt(ctx context.Context) (nfsclient.Handle, error) {
 	at := netip.AddrPortFrom(cf.Addr, cf.MountPort)
@@ -70,7 +76,7 @@ func (cf *Config) mnt(ctx context.Context) (nfsclient.Handle, error) {
 	}
 	defer cf.close(c)
 	var res wire.MntRes
-	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountMnt, cf.Cred,
+	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountMnt, cf.cred(),
 		&wire.PathArgs{Path: cf.Export}, &res, wire.MountMntReplyMax); err != nil {
 		return "", cf.mountdError(at, err)
 	}
@@ -119,7 +125,7 @@ func (cf *Config) refused(ctx context.Context, c transport.Caller, s wire.MountS
 // exports lists what the server exports, as a hint.
 func (cf *Config) exports(ctx context.Context, c transport.Caller) string {
 	var res wire.ExportRes
-	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountExport, cf.Cred,
+	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountExport, cf.cred(),
 		&wire.Void{}, &res, wire.MountListReplyMax); err != nil {
 		return "server does not tell its exports"
 	}
@@ -174,7 +180,7 @@ func (cf *Config) umount(ctx context.Context) {
 	c, err := cf.Dial(ctx, netip.AddrPortFrom(cf.Addr, cf.MountPort))
 	if err == nil {
 		defer cf.close(c)
-		err = call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountUmnt, cf.Cred,
+		err = call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountUmnt, cf.cred(),
 			&wire.PathArgs{Path: cf.Export}, &wire.Void{}, wire.NullReplyMax)
 	}
 	if err != nil {

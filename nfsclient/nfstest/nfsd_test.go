@@ -58,7 +58,7 @@ func dialTCP(_ context.Context, to netip.AddrPort) (transport.Caller, error) {
 func mount(t *testing.T, nfs transport.Caller, mountd netip.AddrPort) nfsclient.Client {
 	t.Helper()
 	c, err := nfs3.Mount(t.Context(), nfs3.Config{Host: "localhost", Addr: mountd.Addr(), Export: "/export", Caller: nfs,
-		Dial: dialTCP, MountPort: mountd.Port(), Cred: nfsclient.Cred{Sys: true}, Log: testlog.New(t)})
+		Dial: dialTCP, MountPort: mountd.Port(), Cred: nfsclient.Cred{}, Log: testlog.New(t)})
 	if err != nil {
 		if cerr := nfs.Close(); cerr != nil {
 			t.Error(cerr)

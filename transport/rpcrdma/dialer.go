@@ -49,8 +49,6 @@ type DialerConfig struct {
 	Addr   netip.AddrPort
 	// LocalAddr, when valid, is the address to connect from.
 	LocalAddr netip.Addr
-	// MachineName stands in AUTH_SYS credentials.
-	MachineName string
 	// InlineSend and InlineRecv are the sizes of our inline buffers, from 1024
 	// to 65536, in whole KiB (4096). The peer's may lower the thresholds.
 	InlineSend, InlineRecv int

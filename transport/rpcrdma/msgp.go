@@ -56,7 +56,7 @@ func (l *link) encodePadded(s *slot, xid uint32, c *transport.Call) {
 	encode := func(p xdr.Padding) {
 		s.cw.Reset(s.call.Bytes(), c.Send)
 		s.cw.SetPadding(p)
-		oncrpc.AppendCall(&s.cw, xid, c, l.d.cfg.MachineName)
+		oncrpc.AppendCall(&s.cw, xid, c)
 	}
 	encode(xdr.Padding{Base: header, Align: want.Align, Threshold: want.Threshold})
 	if header+s.cw.Len() > s.terms.SendInline {
