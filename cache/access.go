@@ -57,7 +57,7 @@ func (c *Cache) askAccess(ctx context.Context, cr nfsclient.Cred, k userKey, i *
 		return 0, false, err
 	}
 	i.mu.Lock()
-	defer i.unlock()
+	defer i.mu.Unlock()
 	i.answered(st, a, k, ask, got)
 	return got & want, a != nil, nil
 }

@@ -134,6 +134,6 @@ func (c *Cache) revalidate(ctx context.Context, cr nfsclient.Cred, i *Inode) err
 	}
 	i.mu.Lock()
 	i.note(st, &a)
-	i.unlock()
+	i.mu.Unlock()
 	return nil
 }

@@ -17,7 +17,7 @@ func (c *Cache) made(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Inod
 	child := c.intern(m.Handle, &m.Attr)
 	child.mu.Lock()
 	child.note(st, &m.Attr)
-	child.unlock()
+	child.mu.Unlock()
 	ttl := c.changed(st, dir, m.Dir, name, child, true)
 	return c.entry(ctx, child, ttl), nil
 }
@@ -34,7 +34,7 @@ func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, chil
 		dir.setName(name, child).shown = true
 		ttl = dir.ttl(c.cfg.Now())
 	}
-	dir.unlock()
+	dir.mu.Unlock()
 	c.trimNames()
 	return ttl
 }
@@ -138,7 +138,7 @@ func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name
 		i.note(st, a)
 	}
 	i.node.Relinked(c.gen.Add(1))
-	i.unlock()
+	i.mu.Unlock()
 	i.refs.Add(1)
 	ttl := c.changed(st, dir, w, name, i, true)
 	if a == nil {
@@ -170,7 +170,7 @@ func (c *Cache) mayBeRelinked(ctx context.Context, i *Inode) {
 	i.mu.Lock()
 	i.relinkedLocked()
 	i.doubt()
-	i.unlock()
+	i.mu.Unlock()
 	c.clear(ctx, i)
 }
 
@@ -307,7 +307,7 @@ func (c *Cache) rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 		}
 		from.mu.Lock()
 		from.dropName(fromName)
-		from.unlock()
+		from.mu.Unlock()
 	} else {
 		c.changed(st, from, fromDir, fromName, nil, !both)
 	}

@@ -48,7 +48,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 		if i.opens > 0 {
 			i.doubt()
 		}
-		i.unlock()
+		i.mu.Unlock()
 		c.clear(ctx, i)
 		var none uint64
 		if _, _, err := c.SetAttr(ctx, cr, i, nfsclient.SetAttr{Size: &none}); err != nil {
@@ -65,7 +65,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 		i.doubt()
 	}
 	keepCache = i.pages.Open()
-	i.unlock()
+	i.mu.Unlock()
 	c.clear(ctx, i)
 	return c.newFile(cr, i, mode), keepCache, nil
 }
@@ -197,7 +197,7 @@ func (f *File) Release() {
 		c.mu.Unlock()
 		i.detachSpans(0, maxOffset)
 	}
-	i.unlock()
+	i.mu.Unlock()
 	if hidden {
 		i.refs.Add(1)
 		if !c.spawn(func() { i.runSillyRemove(c.life) }) {

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/cache/coherence"
@@ -23,7 +22,7 @@ type Inode struct {
 	// Tag is for the cache's user, who guards it; the cache looks at it never.
 	Tag uint64
 
-	mu sync.Mutex
+	mu inodeLock
 	// wake is closed and replaced when a waiter of wb should look again; nil
 	// while nobody waits.
 	wake chan struct{}
@@ -39,21 +38,11 @@ type Inode struct {
 	removed bool
 
 	// Beside it, to take no more room.
-	tell bool // unlock has the kernel told
-	typ  nfsclient.FileType
+	typ nfsclient.FileType
 
 	names    map[string]*dentry // directories
 	*written                    // regular files
 	*reading                    // likewise
-
-	// dropped are names that unlock has still to let go of.
-	dropped *dropped
-}
-
-// dropped is a list.
-type dropped struct {
-	*dentry
-	next *dropped
 }
 
 // Ino is the inode number: the server's file id, or one made from it where
@@ -112,27 +101,12 @@ func (i *Inode) drop(n int64) {
 	if gone && i.typ == nfsclient.Directory {
 		i.mu.Lock()
 		i.forgetNames(false)
-		i.unlock()
+		i.mu.Unlock()
 	}
 }
 
-// unlock releases mu, after which it does what had to wait for that: letting
-// go of names' inodes and telling the kernel.
-func (i *Inode) unlock() {
-	gone, tell := i.dropped, i.tell
-	i.dropped, i.tell = nil, false
-	if tell {
-		i.refs.Add(1)
-	}
-	i.mu.Unlock()
-	for ; gone != nil; gone = gone.next {
-		gone.let()
-	}
-	if tell {
-		i.c.tell(notice{ino: i})
-		i.unpin()
-	}
-}
+// unlock is mu.Unlock.
+func (i *Inode) unlock() { i.mu.Unlock() }
 
 // awaken lets all waiters look again; mu is held.
 func (i *Inode) awaken() {

@@ -43,7 +43,7 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 		if d.child == child {
 			return d
 		}
-		i.dropped = &dropped{d, i.dropped}
+		i.letGo(d)
 	}
 	d := &dentry{dir: i, name: name, child: child}
 	if child != nil {
@@ -64,7 +64,7 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 func (i *Inode) dropName(name string) {
 	if d := i.names[name]; d != nil {
 		delete(i.names, name)
-		i.dropped = &dropped{d, i.dropped}
+		i.letGo(d)
 	}
 }
 
@@ -75,7 +75,7 @@ func (i *Inode) forgetNames(tell bool) {
 		if tell && d.shown {
 			i.c.tell(notice{ino: i, name: name})
 		}
-		i.dropped = &dropped{d, i.dropped}
+		i.letGo(d)
 	}
 	i.names = nil
 }
@@ -97,7 +97,7 @@ func (c *Cache) trimNames() {
 		if d.dir.names[d.name] == d {
 			d.dir.dropName(d.name)
 		}
-		d.dir.unlock()
+		d.dir.mu.Unlock()
 		d.dir.unpin()
 	}
 }
@@ -184,7 +184,7 @@ func (c *Cache) lookupServer(ctx context.Context, cr nfsclient.Cred, dir *Inode,
 		child = c.intern(found.Handle, found.Attr)
 		child.mu.Lock()
 		child.note(st, found.Attr)
-		child.unlock()
+		child.mu.Unlock()
 	}
 	e := c.enter(ctx, st, cr, dir, name, child, found.Dir, err == nil || status == nfsclient.ErrNoEnt)
 	c.trimNames()
@@ -207,7 +207,7 @@ func (c *Cache) enter(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Ino
 	} else if da != nil {
 		dir.note(st, da)
 	}
-	dir.unlock()
+	dir.mu.Unlock()
 	if child == nil {
 		return Entry{EntryTTL: ttl}
 	}
@@ -233,7 +233,7 @@ func (c *Cache) Readlink(ctx context.Context, cr nfsclient.Cred, i *Inode) (stri
 	if a != nil {
 		i.mu.Lock()
 		i.note(st, a)
-		i.unlock()
+		i.mu.Unlock()
 	}
 	return target, nil
 }

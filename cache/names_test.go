@@ -107,7 +107,7 @@ func TestLateAttributesAreDropped(t *testing.T) {
 	check(t, c.revalidate(ctx, alice, i))
 	i.mu.Lock()
 	i.note(old, &past)
-	i.unlock()
+	i.mu.Unlock()
 	if a, _, err := c.GetAttr(ctx, alice, i); err != nil || a.Size != 5 {
 		t.Fatalf("size %d, %v", a.Size, err)
 	}
@@ -129,7 +129,7 @@ func TestAmbiguousAttributesAreNotBelieved(t *testing.T) {
 	i.mu.Lock()
 	i.note(st, &twin)
 	fresh := i.fresh(c.cfg.Now())
-	i.unlock()
+	i.mu.Unlock()
 	if fresh {
 		t.Error("attributes of unknown order are believed")
 	}
@@ -266,7 +266,7 @@ func TestReferences(t *testing.T) {
 	}
 	c.root.mu.Lock()
 	c.root.forgetNames(false)
-	c.root.unlock()
+	c.root.mu.Unlock()
 	if n, m, l := len(c.inodes), len(c.inos), c.names.Len(); n != 1 || m != 1 || l != 0 {
 		t.Errorf("%d inodes, %d numbers and %d names left", n, m, l)
 	}

@@ -52,7 +52,7 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 	i.mu.Unlock()
 	got, err := f.base(ctx, dst, off)
 	i.mu.Lock()
-	defer i.unlock()
+	defer i.mu.Unlock()
 	if err == nil {
 		size = min(end, max(size, i.wb.end()))
 		if size > off+int64(got) {
