@@ -37,12 +37,12 @@ func (u *User) cred() nfsclient.Cred {
 	if u == nil {
 		return ownCred()
 	}
-	return nfsclient.Cred{Sys: true, UID: u.UID, GID: u.GID, GIDs: u.Groups}
+	return nfsclient.Cred{UID: u.UID, GID: u.GID, GIDs: u.Groups}
 }
 
 // ownCred is the user of this process.
 func ownCred() nfsclient.Cred {
-	cr := nfsclient.Cred{Sys: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	cr := nfsclient.Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	groups, err := os.Getgroups()
 	if err != nil {
 		return cr

@@ -67,7 +67,7 @@ var networks = []string{"tcp", "iwarp"}
 func (v *server) open(t testing.TB, network string) *FS {
 	t.Helper()
 	ctx := context.Background()
-	d, err := tcp.NewDialer(tcp.Config{Addr: v.tcp, MachineName: "test"})
+	d, err := tcp.NewDialer(tcp.Config{Addr: v.tcp})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (v *server) open(t testing.TB, network string) *FS {
 	caller := reconnect.New(dialer, reconnect.Config{Timeo: time.Minute, Retrans: 2})
 	cl, err := nfs3.Mount(ctx, nfs3.Config{Host: "loopback", Addr: v.tcp.Addr(), Export: "/export", Caller: caller, MountPort: v.tcp.Port(),
 		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
-			d, err := tcp.NewDialer(tcp.Config{Addr: to, MachineName: "test"})
+			d, err := tcp.NewDialer(tcp.Config{Addr: to})
 			return reconnect.New(d, reconnect.Config{Retrans: -1}), err
 		}})
 	if err != nil {
