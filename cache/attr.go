@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rdmafs/rdmafs/cache/coherence"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -202,7 +203,7 @@ func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 func (c *Cache) GetSize(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.Attr, time.Duration, error) {
 	now := c.cfg.Now()
 	i.mu.Lock()
-	if i.fresh(now) && i.cleared == i.doubts {
+	if i.fresh(now) && i.pages.State() == coherence.Current {
 		a, ttl := i.outward(), i.attrTTL(now)
 		i.mu.Unlock()
 		return a, ttl, nil

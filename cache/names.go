@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rdmafs/rdmafs/cache/coherence"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -151,7 +152,7 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	dir.mu.Unlock()
 	i := e.Inode
 	i.mu.Lock()
-	usable := i.known && !i.expires.IsZero() && i.cleared == i.doubts && !i.suspect()
+	usable := i.known && !i.expires.IsZero() && i.pages.State() == coherence.Current && !i.suspect()
 	e.Attr, e.AttrTTL = i.outward(), i.attrTTL(now)
 	i.mu.Unlock()
 	if !usable {
