@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 // The daemon is this program executed anew in a session of its own: RDMA
@@ -155,29 +155,4 @@ func cutOff() {
 		null.Close()
 	}
 	_ = os.Chdir("/")
-}
-
-// capturingStderr runs f and returns what the programs it started wrote to
-// standard error, as one line: fusermount3 says there why it refused.
-func capturingStderr(f func() error) (words string, err error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return "", f()
-	}
-	text := make(chan string)
-	go runCapture(r, text)
-	saved := os.Stderr
-	os.Stderr = w
-	err = f()
-	os.Stderr = saved
-	w.Close()
-	return strings.TrimSpace(oneLine(errors.New(<-text))), err
-}
-
-// runCapture reads r to its end and gives text its beginning.
-func runCapture(r *os.File, text chan<- string) {
-	defer r.Close()
-	b, _ := io.ReadAll(io.LimitReader(r, 4096))
-	_, _ = io.Copy(io.Discard, r)
-	text <- string(b)
 }

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // A path may lead to a mount whose daemon or server is gone, and whoever asks
@@ -30,6 +30,9 @@ type seen struct {
 	dir   bool
 	errno syscall.Errno // why at or what it is could not be found out
 }
+
+// lookTimeout is how long what is asked of a path may take.
+const lookTimeout = 10 * time.Second
 
 // errSilent: nobody answers for seen.at.
 var errSilent = errors.New("does not answer")
@@ -54,7 +57,7 @@ func look(path string, name bool) (s seen, err error) {
 	if err != nil {
 		return s, fmt.Errorf("cannot look at %s: %w", path, err)
 	}
-	_ = r.SetReadDeadline(time.Now().Add(patience))
+	_ = r.SetReadDeadline(time.Now().Add(lookTimeout))
 	steps := bufio.NewReader(r)
 	for !s.found || !name {
 		step, err := steps.ReadString(0)
@@ -177,7 +180,7 @@ func mountPointArg(arg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, ok, err := fs.FindMount(abs); ok || err != nil {
+	if _, ok, err := mounttable.Find(abs); ok || err != nil {
 		return abs, err
 	}
 	s, err := look(abs, true)
@@ -195,11 +198,11 @@ func mountPointArg(arg string) (string, error) {
 // obstacle tells, for a message, what is mounted where a path does not answer,
 // and how to end it. Mounts of disks are not suspected.
 func obstacle(path string) string {
-	table, err := fs.Mounts()
+	table, err := mounttable.Read()
 	if err != nil {
 		return ""
 	}
-	m := under(path, table)
+	m := mounttable.Under(path, table)
 	var end string
 	switch {
 	case m.Type == "fuse.rdmafs":
@@ -212,15 +215,4 @@ func obstacle(path string) string {
 		return ""
 	}
 	return fmt.Sprintf(": on %s lies a mount of %s, type %s (end it with: %s)", m.Dir, m.Source, m.Type, end)
-}
-
-// under is the mount that a path lies on.
-func under(path string, table []fs.MountEntry) (found fs.MountEntry) {
-	for _, m := range table {
-		in := path == m.Dir || strings.HasPrefix(path, strings.TrimSuffix(m.Dir, "/")+"/")
-		if in && len(m.Dir) >= len(found.Dir) {
-			found = m
-		}
-	}
-	return found
 }

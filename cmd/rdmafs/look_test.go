@@ -6,8 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/rdmafs/rdmafs/fs"
 )
 
 // TestWalk: a path is followed as the kernel follows it, and each place is told
@@ -81,16 +79,6 @@ func TestSteps(t *testing.T) {
 		}
 		if here != there {
 			t.Errorf("%+v became %+v", here, there)
-		}
-	}
-}
-
-// TestUnder: the nearest mount over a path is the one that it lies on.
-func TestUnder(t *testing.T) {
-	table := []fs.MountEntry{{Dir: "/", Type: "ext4"}, {Dir: "/a", Type: "nfs"}, {Dir: "/a/b", Type: "fuse.x"}, {Dir: "/a/b", Type: "fuse.rdmafs"}}
-	for path, want := range map[string]string{"/": "ext4", "/ab": "ext4", "/a": "nfs", "/a/bc": "nfs", "/a/b": "fuse.rdmafs", "/a/b/c": "fuse.rdmafs"} {
-		if got := under(path, table); got.Type != want {
-			t.Errorf("%s lies on %+v, want %s", path, got, want)
 		}
 	}
 }

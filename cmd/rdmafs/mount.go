@@ -6,22 +6,25 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rdmafs/rdmafs/fs"
-	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/internal/control"
+	"github.com/rdmafs/rdmafs/internal/mount"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
+	"github.com/rdmafs/rdmafs/internal/options"
+	"github.com/rdmafs/rdmafs/internal/session"
+	"github.com/rdmafs/rdmafs/internal/source"
+	"github.com/rdmafs/rdmafs/internal/status"
 )
 
 // mountArgs is a mount command understood and checked.
 type mountArgs struct {
-	src        source
+	session.Config
 	dir        string // absolute
-	opts       options
 	foreground bool
 	debug      bool
 }
@@ -35,7 +38,7 @@ func newMountCommand() *cobra.Command {
 		Long: `Mount an NFS export. Returns when the mount is usable; a daemon goes on in the
 background and logs to syslog. Exit codes are those of mount(8).
 
-` + optionHelp,
+` + options.Help(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return withCode(exitUsage, fmt.Errorf("mount wants SERVER:/EXPORT and MOUNTPOINT, got %d arguments", len(args)))
@@ -59,20 +62,20 @@ background and logs to syslog. Exit codes are those of mount(8).
 
 // checkMount finds what is wrong with a command without touching the network.
 func checkMount(src, dir string, words []string) (*mountArgs, error) {
-	opts, err := parseOptions(words)
+	opts, err := options.Parse(words)
 	if err != nil {
 		return nil, withCode(exitUsage, err)
 	}
-	s, err := parseSource(src)
+	s, err := source.Parse(src)
 	if err != nil {
 		return nil, withCode(exitUsage, err)
 	}
-	m := &mountArgs{src: s, opts: opts}
+	m := &mountArgs{Config: session.Config{Source: s, Options: opts}}
 	if m.dir, err = m.mountPoint(dir); err != nil {
 		return nil, err
 	}
-	if err := checkFuse(opts); err != nil {
-		return nil, withCode(exitUsage, fmt.Errorf("%s: %w", s.text, err))
+	if err := mount.Check(&opts); err != nil {
+		return nil, withCode(exitUsage, fmt.Errorf("%s: %w", s.Text, err))
 	}
 	return m, nil
 }
@@ -82,7 +85,7 @@ func checkMount(src, dir string, words []string) (*mountArgs, error) {
 func (m *mountArgs) mountPoint(dir string) (string, error) {
 	abs, err := absolute(dir)
 	if err != nil {
-		return "", withCode(exitUsage, fmt.Errorf("%s: %w", m.src.text, err))
+		return "", withCode(exitUsage, fmt.Errorf("%s: %w", m.Source.Text, err))
 	}
 	var at seen
 	if isDaemon() {
@@ -91,7 +94,7 @@ func (m *mountArgs) mountPoint(dir string) (string, error) {
 		at, err = look(abs, false)
 	}
 	bad := func(format string, args ...any) (string, error) {
-		return "", withCode(exitFail, fmt.Errorf("%s: mount point %s %s", m.src.text, dir, fmt.Sprintf(format, args...)))
+		return "", withCode(exitFail, fmt.Errorf("%s: mount point %s %s", m.Source.Text, dir, fmt.Sprintf(format, args...)))
 	}
 	switch {
 	case errors.Is(err, errSilent):
@@ -112,94 +115,42 @@ func (m *mountArgs) mountPoint(dir string) (string, error) {
 	return at.at, nil
 }
 
-// checkFuse looks for what this user needs of this machine to mount.
-func checkFuse(o options) error {
-	_, err3 := exec.LookPath("fusermount3")
-	_, err2 := exec.LookPath("fusermount")
-	if err3 != nil && err2 != nil && !mayMount() {
-		return errors.New("mounting without CAP_SYS_ADMIN needs fusermount3, and it is not in PATH (install the package fuse3)")
-	}
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return errors.New("/dev/fuse does not exist (load the kernel module fuse, or give the container the device)")
-	}
-	if err == nil {
-		f.Close()
-	}
-	if o.allowOther && !mayMount() && !fuseConfAllowsOther() {
-		return errors.New("allow_other is not permitted to ordinary users here (root may add the line user_allow_other to /etc/fuse.conf)")
-	}
-	return nil
-}
-
-// The bounds of connectTimeout. However soon a mount is to give a call up, a
-// busy machine may take longer to connect.
-const (
-	leastConnectTimeout = 2 * time.Second
-	mostConnectTimeout  = 30 * time.Second
-)
-
-// connectTimeout bounds everything up to the mounted file system, but for the
-// lookups of several addresses.
-func (m *mountArgs) connectTimeout() time.Duration {
-	return max(leastConnectTimeout, min(m.opts.timeo, mostConnectTimeout))
-}
-
 // live is a mount that stands.
 type live struct {
-	session *session
-	control *control // not served yet
-	fs      *fs.FS
+	*mount.Mount
+	control *control.Server // not served yet
 }
 
 // begin does everything that makes a mount usable. When it fails nothing is
 // left of it.
-func (m *mountArgs) begin(ctx context.Context, log *slog.Logger) (*live, error) {
-	s, err := connect(ctx, m, log)
-	if err != nil {
-		return nil, err
-	}
+func (m *mountArgs) begin(ctx context.Context) (*live, error) {
 	kernel := fs.NewKernel()
-	if err := s.startCache(kernel, log); err != nil {
-		s.close(ctx, log)
-		return nil, err
-	}
-	control, err := newControl(m.dir)
+	s, err := session.Open(ctx, m.Config, kernel)
 	if err != nil {
-		s.close(ctx, log)
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		control.finish(nil)
-		s.close(ctx, log)
-		return nil, err
-	}
-	var mounted *fs.FS
-	words, err := capturingStderr(func() (err error) {
-		mounted, err = fs.Mount(s.cache, kernel, m.dir, fs.Config{
-			Source:             m.src.text,
-			ReadOnly:           m.opts.readOnly,
-			AllowOther:         m.opts.allowOther,
-			DefaultPermissions: m.opts.defaultPermissions,
-			Options:            m.opts.fuse,
-			ReadAheadKiB:       kernelReadAheadKiB,
-			Log:                log,
-			Debug:              m.debug,
-		})
-		return err
-	})
+	socket, err := control.New(m.dir)
 	if err != nil {
-		control.finish(nil)
-		s.close(ctx, log)
-		return nil, explainMount(err, words, m.dir)
+		_ = s.Close(ctx) // nothing was written yet
+		return nil, err
 	}
-	return &live{s, control, mounted}, nil
+	f, err := (*fs.FS)(nil), ctx.Err()
+	if err == nil {
+		f, err = mount.Attach(s, kernel, m.dir, m.debug)
+	}
+	if err != nil {
+		socket.Finish(nil)
+		_ = s.Close(ctx)
+		return nil, err
+	}
+	return &live{&mount.Mount{Session: s, FS: f}, socket}, nil
 }
 
 // serve mounts, tells whoever waits, and serves until unmounted.
 func (m *mountArgs) serve() error {
 	log := newLogger(m.foreground, m.debug, m.dir)
-	fail := func(err error) error { return withCode(exitFail, nameSource(m.src, err)) }
+	m.Log = log
+	fail := func(err error) error { return withCode(exitFail, session.NameSource(m.Source, err)) }
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -216,42 +167,46 @@ func (m *mountArgs) serve() error {
 			return p.tell()
 		}
 	}
-	l, err := m.begin(ctx, log)
+	l, err := m.begin(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	s, control, mounted := l.session, l.control, l.fs
+	s, socket, mounted := l.Session, l.control, l.FS
 	forced := newForced(mounted.Abort)
 	defer forced.end()
-	control.sync = func(ctx context.Context) error {
-		err := s.cache.Sync(ctx)
-		if err != nil {
-			log.Warn(fmt.Sprintf("sync: %v", err)) // who asked for it may have gone
-		}
-		return err
-	}
-	go control.runServe(newStatus(m, s), mounted.Device(), forced.start)
-	if note := s.route.memory.note; note != "" {
+	go socket.RunServe(control.Mount{
+		Device: mounted.Device(),
+		Stats:  func() any { return status.Of(s, m.dir) },
+		Sync: func(ctx context.Context) error {
+			err := s.Cache().Sync(ctx)
+			if err != nil {
+				log.Warn(fmt.Sprintf("sync: %v", err)) // who asked for it may have gone
+			}
+			return err
+		},
+		Abort: forced.start,
+	})
+	if note := s.Note(); note != "" {
 		log.Warn("note: " + note)
-		tellParent(fmt.Sprintf("note: %s: %s", m.src.text, note))
+		tellParent(fmt.Sprintf("note: %s: %s", m.Source.Text, note))
 	}
 	if err := tellReady(); err != nil {
 		log.Warn(fmt.Sprintf("whoever asked for the mount has gone before it was usable: %v", err))
 		if dir, err := mounted.Place(); err == nil {
-			_ = detach(dir, true) // busy with whoever came across it
+			_ = mount.Detach(dir, true) // busy with whoever came across it
 		}
 	} else {
-		log.Info(fmt.Sprintf("mounted %s (%s, %s)", m.src.text, s.how, s.client.Info().Version))
+		log.Info(fmt.Sprintf("mounted %s (%s, %s)", m.Source.Text, s.How(), s.Client().Info().Version))
 	}
 
 	end := func(err error, well string) error {
 		if err != nil {
 			log.Error(fmt.Sprintf("DATA MAY BE LOST: %v", err))
-			control.finish(err)
+			socket.Finish(err)
 			return fail(err)
 		}
 		log.Info(well)
-		control.finish(nil)
+		socket.Finish(nil)
 		return nil
 	}
 	unmounted, watcher, detached := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -263,33 +218,23 @@ func (m *mountArgs) serve() error {
 	case <-detached:
 		// Open files may go on writing; the kernel fails what is left of the
 		// mount.
-		return end(errors.Join(s.cache.Sync(forced.late), control.stopSyncs()), "ended by a signal: the mount was detached, and files still open on it fail from now on")
+		return end(errors.Join(s.Cache().Sync(forced.late), socket.StopSyncs()), "ended by a signal: the mount was detached, and files still open on it fail from now on")
 	case <-forced.late.Done():
 		err := errors.New("files were open, and what they had not written is lost")
 		log.Error(fmt.Sprintf("forced to end: %v", err))
-		control.finish(err)
+		socket.Finish(err)
 		return fail(err) // the kernel fails what is left of the mount
 	}
 	close(unmounted)
 	<-watcher
-	unheard := control.stopSyncs()
-	return end(errors.Join(unheard, s.close(forced.late, log)), "unmounted")
+	unheard := socket.StopSyncs()
+	return end(errors.Join(unheard, s.Close(forced.late)), "unmounted")
 }
 
 // runWait closes ended when the file system has been unmounted.
 func runWait(f *fs.FS, ended chan<- struct{}) {
 	f.Wait()
 	close(ended)
-}
-
-// nameSource starts a message with what was to be mounted, unless it does so
-// already.
-func nameSource(src source, err error) error {
-	var named *nfs3.MountError
-	if errors.As(err, &named) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", src.text, err)
 }
 
 // runUnmountOnSignal unmounts on the first SIGINT or SIGTERM, if nothing is
@@ -308,34 +253,11 @@ func runUnmountOnSignal(ctx context.Context, stop func(), f *fs.FS, unmounted <-
 		return
 	default:
 	}
-	err := unmountOwn(f)
+	err := mount.Unmount(f)
 	switch {
-	case errors.Is(err, fs.ErrDetached):
+	case errors.Is(err, mounttable.ErrDetached):
 		close(detached)
 	case err != nil:
 		log.Warn(fmt.Sprintf("cannot unmount on signal: %v (a second signal ends the process and loses unwritten data)", err))
 	}
-}
-
-// explainMount puts the reason of a failed FUSE mount into one sentence. words
-// is what fusermount3 wrote.
-func explainMount(err error, words, dir string) error {
-	switch {
-	case words != "":
-		return fmt.Errorf("cannot mount: %s%s", words, helperHint(dir))
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("cannot mount: %w (mounting needs fusermount3 or CAP_SYS_ADMIN)", err)
-	}
-	return err
-}
-
-// helperHint is what may have kept fusermount3 from mounting.
-func helperHint(dir string) string {
-	if why := powerless(); why != "" {
-		return " (" + why + ")"
-	}
-	if m, ok, _ := fs.FindMount(dir); ok {
-		return fmt.Sprintf(" (on %s lies a mount of %s already, type %s)", dir, m.Source, m.Type)
-	}
-	return ""
 }
