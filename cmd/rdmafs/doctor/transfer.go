@@ -48,7 +48,7 @@ func (e *examination) data(ctx context.Context, c Contact) (steps []Step) {
 func (d *directory) create(ctx context.Context) {
 	name := fmt.Sprintf(".rdmafs-doctor-%016x", rand.Uint64())
 	mode := uint32(0o600)
-	m, err := d.Create(ctx, d.cred, d.h, name, nfsclient.SetAttr{Mode: &mode}, true)
+	m, err := d.Create(ctx, d.cred, d.h, name, nfsclient.SetAttr{Mode: &mode}, true, 0)
 	if err != nil {
 		d.why = err
 		return
@@ -118,7 +118,7 @@ func (d *directory) roundTrip(ctx context.Context, a *mem.Arena, n int) error {
 	}
 	for done := 0; done < n; {
 		piece := out.Slice(done, min(n-done, d.Info().WriteMax))
-		r, err := d.Client.Write(ctx, d.cred, h, uint64(done), mem.Vec{piece}, nfsclient.FileSync)
+		r, err := d.Client.Write(ctx, d.cred, h, nil, uint64(done), mem.Vec{piece}, nfsclient.FileSync)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (d *directory) roundTrip(ctx context.Context, a *mem.Arena, n int) error {
 func (d *directory) read(ctx context.Context, h nfsclient.Handle, to mem.Seg) error {
 	for done := 0; done < to.Len; {
 		piece := to.Slice(done, min(to.Len-done, d.Info().ReadMax))
-		r, err := d.Client.Read(ctx, d.cred, h, uint64(done), mem.Vec{piece})
+		r, err := d.Client.Read(ctx, d.cred, h, nil, uint64(done), mem.Vec{piece})
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (x *fakeExport) Access(_ context.Context, _ nfsclient.Cred, h nfsclient.Han
 	return want & x.rights, nil, nil
 }
 
-func (x *fakeExport) Create(_ context.Context, _ nfsclient.Cred, dir nfsclient.Handle, name string, _ nfsclient.SetAttr, exclusive bool) (nfsclient.Made, error) {
+func (x *fakeExport) Create(_ context.Context, _ nfsclient.Cred, dir nfsclient.Handle, name string, _ nfsclient.SetAttr, exclusive bool, _ nfsclient.OpenMode) (nfsclient.Made, error) {
 	x.creates++
 	if dir != "top" || !exclusive || !strings.HasPrefix(name, ".rdmafs-doctor-") {
 		return nfsclient.Made{}, errors.New("a bad CREATE")
@@ -64,7 +64,7 @@ func (x *fakeExport) Remove(_ context.Context, _ nfsclient.Cred, _ nfsclient.Han
 	return nfsclient.Wcc{}, nil
 }
 
-func (x *fakeExport) Write(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, off uint64, from mem.Vec, how nfsclient.Stable) (nfsclient.WriteResult, error) {
+func (x *fakeExport) Write(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, off uint64, from mem.Vec, how nfsclient.Stable) (nfsclient.WriteResult, error) {
 	b := slices.Grow(x.made[string(h)], int(off)+from.Len())
 	b = b[:max(len(b), int(off)+from.Len())]
 	from.CopyOut(0, b[off:])
@@ -72,7 +72,7 @@ func (x *fakeExport) Write(_ context.Context, _ nfsclient.Cred, h nfsclient.Hand
 	return nfsclient.WriteResult{N: from.Len(), Committed: how}, x.moved
 }
 
-func (x *fakeExport) Read(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, off uint64, to mem.Vec) (nfsclient.ReadResult, error) {
+func (x *fakeExport) Read(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, off uint64, to mem.Vec) (nfsclient.ReadResult, error) {
 	if string(h) == x.locked {
 		return nfsclient.ReadResult{}, &nfsclient.Error{Op: "READ", Status: nfsclient.ErrAccess}
 	}

@@ -1,4 +1,4 @@
-package rpcrdma
+package wire
 
 // Segment names Length bytes of a peer's memory (RFC 8166 section 3.4.2).
 type Segment struct {
@@ -26,6 +26,25 @@ func (c Chunk) Len() int {
 	return n
 }
 
+// Fill makes the lengths of c tell that n bytes were placed in it, the segments filled in order (RFC 8166 section
+// 3.4.6).
+func (c Chunk) Fill(n int) {
+	for i := range c {
+		k := min(n, int(c[i].Length))
+		c[i].Length = uint32(k)
+		n -= k
+	}
+}
+
+func (c Chunk) has(handle uint32) bool {
+	for _, s := range c {
+		if s.Handle == handle {
+			return true
+		}
+	}
+	return false
+}
+
 // Lists is the chunk lists of one message.
 type Lists struct {
 	Read  []ReadSegment
@@ -36,11 +55,10 @@ type Lists struct {
 
 	// store backs the chunks of a parsed header, to be used again.
 	store []Segment
-	// excess is set when parsing ended at a bound: the error of version 2 that
-	// says so, and the bound.
-	excess    ErrCode
-	excessMax uint32
 }
+
+// Empty reports whether no list has an entry.
+func (l *Lists) Empty() bool { return len(l.Read) == 0 && len(l.Write) == 0 && l.Reply == nil }
 
 // Bounds of what is taken from a peer. They are above what any known peer
 // sends (Linux: one chunk a list, 17 segments at most) and keep the memory that
@@ -50,9 +68,6 @@ const (
 	MaxWriteChunks   = 16
 	MaxChunkSegments = 256
 )
-
-// over notes that parsing ends at a bound.
-func (l *Lists) over(code ErrCode, bound int) { l.excess, l.excessMax = code, uint32(bound) }
 
 // Keys appends the distinct handles in l to dst.
 func (l *Lists) Keys(dst []uint32) []uint32 {
@@ -77,4 +92,19 @@ func (l *Lists) Keys(dst []uint32) []uint32 {
 		add(s.Handle)
 	}
 	return dst
+}
+
+// has reports whether a segment of l has the handle.
+func (l *Lists) has(handle uint32) bool {
+	for _, s := range l.Read {
+		if s.Handle == handle {
+			return true
+		}
+	}
+	for _, c := range l.Write {
+		if c.has(handle) {
+			return true
+		}
+	}
+	return l.Reply.has(handle)
 }

@@ -1,4 +1,4 @@
-package rpcrdma
+package wire
 
 import (
 	"bytes"
@@ -47,19 +47,18 @@ func capturedHeaders(t testing.TB) []captured {
 	return cs
 }
 
-func encodeHeader(h *Header) []byte {
+func encoded(m Message) []byte {
 	var w xdr.Writer
-	h.Append(&w)
+	m.Append(&w)
 	return w.Bytes()
 }
 
 // TestCapturedHeaders decodes what the Linux client and server sent and encodes
 // it to the same bytes.
 func TestCapturedHeaders(t *testing.T) {
-	var h Header
 	kinds := map[string]int{}
 	for _, c := range capturedHeaders(t) {
-		n, err := ParseHeader(append(bytes.Clone(c.header), c.start...), &h)
+		m, n, err := Parse(append(bytes.Clone(c.header), c.start...), AllVersions)
 		if err != nil {
 			t.Errorf("%s %x: %v", c.capture, c.header, err)
 			continue
@@ -67,10 +66,11 @@ func TestCapturedHeaders(t *testing.T) {
 		if n != len(c.header) {
 			t.Errorf("%s %x: length %d", c.capture, c.header, n)
 		}
-		if got := encodeHeader(&h); !bytes.Equal(got, c.header) {
+		if got := encoded(m); !bytes.Equal(got, c.header) {
 			t.Errorf("%s: encoded\n%x, want\n%x", c.capture, got, c.header)
 		}
-		if (h.Proc == Msg) != (c.body > 0) {
+		h := m.(*Msg)
+		if (h.Proc == ProcMsg) != (c.body > 0) {
 			t.Errorf("%s: procedure %d with a body of %d", c.capture, h.Proc, c.body)
 		}
 		if c.body > 0 {
@@ -82,14 +82,14 @@ func TestCapturedHeaders(t *testing.T) {
 			}
 		}
 		switch {
-		case h.Proc == NoMsg && c.client:
+		case h.Proc == ProcNoMsg && c.client:
 			kinds["Position-Zero"]++
 			for _, s := range h.Lists.Read {
 				if s.Position != 0 {
 					t.Errorf("%s: position %d in a long call", c.capture, s.Position)
 				}
 			}
-		case h.Proc == NoMsg:
+		case h.Proc == ProcNoMsg:
 			kinds["long reply"]++
 		case len(h.Lists.Read) > 0:
 			kinds["read chunk"]++
@@ -109,18 +109,17 @@ func TestCapturedHeaders(t *testing.T) {
 }
 
 func TestCapturedHeadersTruncated(t *testing.T) {
-	var h Header
 	for _, c := range capturedHeaders(t) {
 		for n := range c.header {
-			got, err := ParseHeader(c.header[:n:n], &h)
-			var he *HeaderError
+			_, got, err := Parse(c.header[:n:n], AllVersions)
+			var he *ParseError
 			if !errors.As(err, &he) || !errors.Is(err, transport.ErrProtocol) {
 				t.Fatalf("%d bytes of %x: length %d, error %v", n, c.header, got, err)
 			}
-			if he.Fixed != (n >= FixedHeaderLen) {
+			if he.Fixed != (n >= FixedLen) {
 				t.Errorf("%d bytes of %x: fixed part known: %v", n, c.header, he.Fixed)
 			}
-			if he.Fixed && (he.XID != binary.BigEndian.Uint32(c.header) || he.Answer != ErrChunk) {
+			if he.Fixed && (he.Header.XID != binary.BigEndian.Uint32(c.header) || he.Answer != ErrChunk) {
 				t.Errorf("%d bytes of %x: %+v", n, c.header, he)
 			}
 		}
@@ -138,23 +137,22 @@ func xdrWords(ws ...uint32) []byte {
 func TestErrorHeaders(t *testing.T) {
 	for _, c := range []struct {
 		wire []byte
-		want Header
+		want Message
 	}{
-		{xdrWords(7, 1, 32, 4, 1, 1, 2), Header{XID: 7, Version: 1, Credits: 32, Proc: Error, Err: ErrVers, Low: 1, High: 2}},
-		{xdrWords(7, 1, 32, 4, 2), Header{XID: 7, Version: 1, Credits: 32, Proc: Error, Err: ErrChunk}},
-		{xdrWords(7, 1, 32, 3), Header{XID: 7, Version: 1, Credits: 32, Proc: Done}},
-		{xdrWords(7, 1, 32, 2, 8, 9, 0, 0, 0), Header{XID: 7, Version: 1, Credits: 32, Proc: MsgP, Align: 8, Threshold: 9}},
+		{xdrWords(7, 1, 32, 4, 1, 1, 2), &Error{Header: Header{7, 1, 32, ProcError}, Code: ErrVers, Low: 1, High: 2}},
+		{xdrWords(7, 1, 32, 4, 2), &Error{Header: Header{7, 1, 32, ProcError}, Code: ErrChunk}},
+		{xdrWords(7, 1, 32, 3), &Done{Header{7, 1, 32, ProcDone}}},
+		{xdrWords(7, 1, 32, 2, 8, 9, 0, 0, 0), &MsgP{Msg: Msg{Header: Header{7, 1, 32, ProcMsgP}}, Align: 8, Threshold: 9}},
 	} {
-		var h Header
-		n, err := ParseHeader(c.wire, &h)
-		if err != nil || n != len(c.wire) || !reflect.DeepEqual(h, c.want) {
-			t.Errorf("%x: got %+v, %d, %v", c.wire, h, n, err)
+		m, n, err := Parse(c.wire, AllVersions)
+		if err != nil || n != len(c.wire) || !reflect.DeepEqual(m, c.want) {
+			t.Errorf("%x: got %+v, %d, %v", c.wire, m, n, err)
 		}
-		if got := encodeHeader(&c.want); !bytes.Equal(got, c.wire) {
+		if got := encoded(c.want); !bytes.Equal(got, c.wire) {
 			t.Errorf("encoded %x, want %x", got, c.wire)
 		}
-		for k := FixedHeaderLen; k < len(c.wire); k++ {
-			if _, err := ParseHeader(c.wire[:k:k], &h); err == nil {
+		for k := FixedLen; k < len(c.wire); k++ {
+			if _, _, err := Parse(c.wire[:k:k], AllVersions); err == nil {
 				t.Errorf("%d bytes of %x accepted", k, c.wire)
 			}
 		}
@@ -193,40 +191,42 @@ func TestHeadersRefused(t *testing.T) {
 		{"segment count of one more than there is", msg(0, 0, 1, 2, 1, 1, 0, 0), ErrChunk},
 		{"too many segments", msg(append([]uint32{0, 0, 1, MaxChunkSegments + 1}, many(MaxChunkSegments+1, 1, 1, 0, 0)...)...), ErrChunk},
 	} {
-		var h Header
-		_, err := ParseHeader(c.wire, &h)
-		var he *HeaderError
+		_, _, err := Parse(c.wire, AllVersions)
+		var he *ParseError
 		if !errors.As(err, &he) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if !he.Fixed || he.XID != 7 || he.Answer != c.answer {
+		if !he.Fixed || he.Header.XID != 7 || he.Answer != c.answer {
 			t.Errorf("%s: %+v", c.name, he)
 		}
 	}
 }
 
 func TestListsAtTheirBounds(t *testing.T) {
-	h := Header{XID: 1, Version: 1, Credits: 1, Lists: Lists{Reply: make(Chunk, MaxChunkSegments)}}
+	h := Msg{Header: Header{1, 1, 1, ProcMsg}, Lists: Lists{Reply: make(Chunk, MaxChunkSegments)}}
 	for i := range MaxReadSegments {
 		h.Lists.Read = append(h.Lists.Read, ReadSegment{Position: 4 * uint32(i)})
 	}
 	for i := range MaxWriteChunks {
 		h.Lists.Write = append(h.Lists.Write, make(Chunk, i))
 	}
-	wire := encodeHeader(&h)
-	var got Header
-	if n, err := ParseHeader(wire, &got); err != nil || n != len(wire) || !bytes.Equal(encodeHeader(&got), wire) {
+	wire := encoded(&h)
+	var got Msg
+	if n, err := got.Parse(wire); err != nil || n != len(wire) || !bytes.Equal(encoded(&got), wire) {
 		t.Errorf("%d of %d bytes, %v", n, len(wire), err)
 	}
 }
 
 func TestParseReusesLists(t *testing.T) {
-	var h Header
+	var m Msg
 	cs := capturedHeaders(t)
 	parse := func() {
 		for _, c := range cs {
-			if _, err := ParseHeader(c.header, &h); err != nil {
+			if _, err := ParseHeader(c.header, AllVersions); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Parse(c.header); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -257,20 +257,19 @@ func FuzzHeader(f *testing.F) {
 	f.Add(xdrWords(7, 1, 32, 2, 8, 9, 0, 0, 0))
 	f.Add(xdrWords(7, 1, 32, 0, 0, 1, 0xffffffff, 0, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var h, again Header
-		n, err := ParseHeader(b, &h)
+		m, n, err := Parse(b, AllVersions)
 		if err != nil {
 			if !errors.Is(err, transport.ErrProtocol) {
 				t.Fatalf("error %v", err)
 			}
 			return
 		}
-		wire := encodeHeader(&h)
-		if !bytes.Equal(wire, b[:n]) {
+		wire := encoded(m)
+		if !bytes.Equal(wire, b[:n]) && !paddedDirty(m) {
 			t.Fatalf("%x encodes as %x", b[:n], wire)
 		}
-		if m, err := ParseHeader(wire, &again); err != nil || m != n {
-			t.Fatalf("%x: %d, %v", wire, m, err)
+		if _, again, err := Parse(wire, AllVersions); err != nil || again != n {
+			t.Fatalf("%x: %d, %v", wire, again, err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package rpcrdma
+package wire
 
 import (
 	"bytes"
@@ -55,79 +55,100 @@ func subset(places ...int) (s PropSubset) {
 }
 
 // headers2 are the headers that testdata/rpcrdma_v2.c encodes.
-func headers2() map[string]Header {
+func headers2() map[string]Message {
 	a := Segment{Handle: 0x10, Length: 4096, Offset: 0x1000200030004000}
 	b := Segment{Handle: 0x11, Length: 3, Offset: 0x5000}
 	c := Segment{Handle: 0x12, Length: 1048576, Offset: 0xffffffff00000000}
-	msg := func(v V2, l Lists) Header {
-		return Header{XID: 0xdecafbad, Version: 2, Credits: 32, Proc: Msg, Lists: l, V2: v}
+	msg := func(dir Direction, inv uint32, l Lists) Message {
+		return &Msg{Header: Header{0xdecafbad, 2, 32, ProcMsg}, Direction: dir, InvHandle: inv, Lists: l}
 	}
-	long := func(v V2, l Lists) Header {
-		return Header{XID: 7, Version: 2, Credits: 1, Proc: NoMsg, Lists: l, V2: v}
+	long := func(dir Direction, inv uint32, l Lists) Message {
+		return &Msg{Header: Header{7, 2, 1, ProcNoMsg}, Direction: dir, InvHandle: inv, Lists: l}
 	}
-	fault := func(code ErrCode, f Fault) Header {
-		return Header{XID: 0x01020304, Version: 2, Credits: 128, Proc: Error, Err: code, V2: V2{Direction: DirReply, Fault: f}}
+	fault := func(code ErrCode, f Fault) Message {
+		return &Error{Header: Header{0x01020304, 2, 128, ProcError}, Code: code, Fault: f}
 	}
-	props := func(xid uint32, p Proc, v V2) Header {
-		return Header{XID: xid, Version: 2, Credits: 64, Proc: p, V2: v}
-	}
+	head := func(xid uint32, p Proc) Header { return Header{xid, 2, 64, p} }
 	size, general := prop(PropReceiveSize, 65536), prop(PropBackward, uint32(BackwardGeneral))
-	vers := fault(ErrVers, Fault{})
-	vers.Low, vers.High = 1, 2
 	reads := []ReadSegment{{148, a}, {148, b}}
 	writes := []Chunk{{a, b}, {}}
-	return map[string]Header{
-		"msg-inline-call":           msg(V2{}, Lists{}),
-		"msg-inline-reply":          msg(V2{Direction: DirReply}, Lists{}),
-		"msg-read-chunk":            msg(V2{InvHandle: 0x11}, Lists{Read: reads}),
-		"msg-read-and-write-chunks": msg(V2{}, Lists{Read: reads, Write: writes}),
-		"msg-reply-chunk":           msg(V2{InvHandle: 0x12}, Lists{Reply: Chunk{c}}),
-		"msg-empty-reply-chunk":     msg(V2{}, Lists{Reply: Chunk{}}),
-		"nomsg-call": long(V2{InvHandle: 0x10}, Lists{
-			Read: []ReadSegment{{0, a}}, Write: writes, Reply: Chunk{c}}),
-		"nomsg-reply":        long(V2{Direction: DirReply}, Lists{Reply: Chunk{c}}),
-		"err-vers":           vers,
-		"err-bad-xdr":        fault(ErrBadXDR, Fault{}),
-		"err-inval-proc":     fault(ErrInvalProc, Fault{}),
-		"err-read-chunks":    fault(ErrReadChunks, Fault{}),
-		"err-write-chunks":   fault(ErrWriteChunks, Fault{Max: 3}),
-		"err-segments":       fault(ErrSegments, Fault{Max: 16}),
-		"err-write-resource": fault(ErrWriteResource, Fault{Index: 2, Needed: 70000}),
-		"err-reply-resource": fault(ErrReplyResource, Fault{Needed: 80000}),
-		"err-inval-option":   fault(ErrInvalOption, Fault{}),
-		"err-system":         fault(ErrSystem, Fault{}),
-		"optional-empty":     {XID: 9, Version: 2, Credits: 2, Proc: Optional, V2: V2{OptType: 0x7777}},
-		"optional-info": {XID: 9, Version: 2, Credits: 2, Proc: Optional,
-			V2: V2{Direction: DirReply, OptType: 0x7777, OptInfo: []byte("fives")}},
-		"connprop-empty": props(11, ConnProp, V2{}),
-		"connprop":       props(11, ConnProp, V2{Props: propSet(size, general), NoChange: subset(1, 31)}),
-		"connprop-unknown-and-default": props(11, ConnProp, V2{Props: propSet(size, general,
+	return map[string]Message{
+		"msg-inline-call":           msg(DirCall, 0, Lists{}),
+		"msg-inline-reply":          msg(DirReply, 0, Lists{}),
+		"msg-read-chunk":            msg(DirCall, 0x11, Lists{Read: reads}),
+		"msg-read-and-write-chunks": msg(DirCall, 0, Lists{Read: reads, Write: writes}),
+		"msg-reply-chunk":           msg(DirCall, 0x12, Lists{Reply: Chunk{c}}),
+		"msg-empty-reply-chunk":     msg(DirCall, 0, Lists{Reply: Chunk{}}),
+		"nomsg-call":                long(DirCall, 0x10, Lists{Read: []ReadSegment{{0, a}}, Write: writes, Reply: Chunk{c}}),
+		"nomsg-reply":               long(DirReply, 0, Lists{Reply: Chunk{c}}),
+		"err-vers":                  &Error{Header: Header{0x01020304, 2, 128, ProcError}, Code: ErrVers, Low: 1, High: 2},
+		"err-bad-xdr":               fault(ErrBadXDR, Fault{}),
+		"err-inval-proc":            fault(ErrInvalProc, Fault{}),
+		"err-read-chunks":           fault(ErrReadChunks, Fault{}),
+		"err-write-chunks":          fault(ErrWriteChunks, Fault{Max: 3}),
+		"err-segments":              fault(ErrSegments, Fault{Max: 16}),
+		"err-write-resource":        fault(ErrWriteResource, Fault{Index: 2, Needed: 70000}),
+		"err-reply-resource":        fault(ErrReplyResource, Fault{Needed: 80000}),
+		"err-inval-option":          fault(ErrInvalOption, Fault{}),
+		"err-system":                fault(ErrSystem, Fault{}),
+		"optional-empty":            &Optional{Header: Header{9, 2, 2, ProcOptional}, Type: 0x7777},
+		"optional-info":             &Optional{Header: Header{9, 2, 2, ProcOptional}, Direction: DirReply, Type: 0x7777, Info: []byte("fives")},
+		"connprop-empty":            &ConnProp{Header: head(11, ProcConnProp)},
+		"connprop":                  &ConnProp{Header: head(11, ProcConnProp), Props: propSet(size, general), NoChange: subset(1, 31)},
+		"connprop-unknown-and-default": &ConnProp{Header: head(11, ProcConnProp), Props: propSet(size, general,
 			func(s *PropSet) { s.Add(0xffffff00, []byte("maybe")) },
-			func(s *PropSet) { s.Add(PropBackward, nil) })}),
-		"reqprop": props(12, ReqProp, V2{Props: propSet(size)}),
-		"resprop": props(12, ResProp, V2{Direction: DirReply,
-			Done: subset(1, 31, 39), Rejected: subset(7), Props: propSet(size)}),
-		"updprop": props(13, UpdProp, V2{Props: propSet(size, general)}),
+			func(s *PropSet) { s.Add(PropBackward, nil) })},
+		"reqprop": &ReqProp{Header: head(12, ProcReqProp), Props: propSet(size)},
+		"resprop": &ResProp{Header: head(12, ProcResProp), Done: subset(1, 31, 39), Rejected: subset(7), Props: propSet(size)},
+		"updprop": &UpdProp{Header: head(13, ProcUpdProp), Props: propSet(size, general)},
 	}
 }
 
-// plain is h without memory that a parser keeps for its next header, and with
-// lists of no entries made nil.
-func plain(h Header) Header {
-	h.Lists.store = nil
-	if len(h.Lists.Read) == 0 {
-		h.Lists.Read = nil
+// plain makes of m what it is without memory that a parser keeps for its next header, and with lists of no entries nil.
+func plain(m Message) Message {
+	set := func(s *PropSet) {
+		if len(s.raw) == 0 {
+			s.raw = nil
+		}
 	}
-	if len(h.Lists.Write) == 0 {
-		h.Lists.Write = nil
+	switch m := m.(type) {
+	case *Msg:
+		m.Lists.store = nil
+		if len(m.Lists.Read) == 0 {
+			m.Lists.Read = nil
+		}
+		if len(m.Lists.Write) == 0 {
+			m.Lists.Write = nil
+		}
+	case *Optional:
+		if len(m.Info) == 0 {
+			m.Info = nil
+		}
+	case *ConnProp:
+		set(&m.Props)
+	case *ReqProp:
+		set(&m.Props)
+	case *ResProp:
+		set(&m.Props)
+	case *UpdProp:
+		set(&m.Props)
 	}
-	if len(h.OptInfo) == 0 {
-		h.OptInfo = nil
+	return m
+}
+
+// propsOf is the set of properties in m.
+func propsOf(m Message) *PropSet {
+	switch m := m.(type) {
+	case *ConnProp:
+		return &m.Props
+	case *ReqProp:
+		return &m.Props
+	case *ResProp:
+		return &m.Props
+	case *UpdProp:
+		return &m.Props
 	}
-	if len(h.Props.raw) == 0 {
-		h.Props.raw = nil
-	}
-	return h
+	return &PropSet{}
 }
 
 // TestHeaders2 encodes and decodes every vector.
@@ -136,24 +157,24 @@ func TestHeaders2(t *testing.T) {
 	if len(vs) != len(hs) {
 		t.Errorf("%d vectors for %d headers", len(vs), len(hs))
 	}
-	var got Header
-	for name, h := range hs {
+	for name, m := range hs {
 		want := vs[name]
-		if b := encodeHeader(&h); !bytes.Equal(b, want) {
+		if b := encoded(m); !bytes.Equal(b, want) {
 			t.Errorf("%s: encoded\n%x, want\n%x", name, b, want)
 			continue
 		}
 		in := want
-		if h.Proc == Msg || h.Proc == NoMsg || h.Proc == Optional {
+		switch m.(type) {
+		case *Msg, *Optional:
 			in = append(bytes.Clone(want), "payload"...)
 		}
-		n, err := ParseHeader(in, &got)
+		got, n, err := Parse(in, AllVersions)
 		if err != nil || n != len(want) {
 			t.Errorf("%s: length %d of %d, error %v", name, n, len(want), err)
 			continue
 		}
-		if !reflect.DeepEqual(plain(got), plain(h)) {
-			t.Errorf("%s: decoded\n%+v, want\n%+v", name, plain(got), plain(h))
+		if !reflect.DeepEqual(plain(got), plain(m)) {
+			t.Errorf("%s: decoded\n%+v, want\n%+v", name, plain(got), plain(m))
 		}
 	}
 }
@@ -161,16 +182,15 @@ func TestHeaders2(t *testing.T) {
 // TestHeaders2Truncated cuts every vector short everywhere. Whoever sent a
 // request is owed an answer as soon as it can be known to be one.
 func TestHeaders2Truncated(t *testing.T) {
-	var h Header
 	for name, b := range vectors2(t) {
 		for n := range b {
-			_, err := ParseHeader(b[:n:n], &h)
-			var he *HeaderError
+			_, _, err := Parse(b[:n:n], AllVersions)
+			var he *ParseError
 			if !errors.As(err, &he) {
 				t.Fatalf("%s: first %d bytes: error %v", name, n, err)
 			}
-			fixed := n >= FixedHeaderLen
-			if he.Fixed != fixed || fixed && he.Version != 2 {
+			fixed := n >= FixedLen
+			if he.Fixed != fixed || fixed && he.Header.Version != 2 {
 				t.Errorf("%s: first %d bytes: %+v", name, n, he)
 			}
 			want := ErrBadXDR
@@ -190,9 +210,9 @@ func TestHeaders2Truncated(t *testing.T) {
 }
 
 func TestHeaders2Refused(t *testing.T) {
-	many := make([]uint32, 0, 2*maxProperties+8)
-	many = append(many, 1, 2, 3, uint32(UpdProp), maxProperties+1)
-	for range maxProperties + 1 {
+	many := make([]uint32, 0, 2*MaxProperties+8)
+	many = append(many, 1, 2, 3, uint32(ProcUpdProp), MaxProperties+1)
+	for range MaxProperties + 1 {
 		many = append(many, 77, 0)
 	}
 	for name, c := range map[string]struct {
@@ -216,12 +236,11 @@ func TestHeaders2Refused(t *testing.T) {
 		"receive size of three bytes":            {[]uint32{1, 2, 3, 7, 1, 1, 3, 0}, ErrBadXDR},
 		"backward support 3":                     {[]uint32{1, 2, 3, 6, 1, 2, 4, 3, 0}, ErrBadXDR},
 		"properties above the bound":             {many, ErrBadXDR},
-		"subset longer than properties can need": {[]uint32{1, 2, 3, 6, 0, maxProperties/32 + 1}, ErrBadXDR},
+		"subset longer than properties can need": {[]uint32{1, 2, 3, 6, 0, MaxProperties/32 + 1}, ErrBadXDR},
 		"response with a value that is wrong":    {[]uint32{1, 2, 3, 8, 0, 0, 1, 2, 4, 3}, 0},
 	} {
-		var h Header
-		_, err := ParseHeader(xdrWords(c.words...), &h)
-		var he *HeaderError
+		_, _, err := Parse(xdrWords(c.words...), AllVersions)
+		var he *ParseError
 		if !errors.As(err, &he) || !he.Fixed || he.Answer != c.answer {
 			t.Errorf("%s: error %+v, want answer %d", name, err, c.answer)
 		}
@@ -235,28 +254,31 @@ func FuzzHeader2(f *testing.F) {
 		f.Add(b)
 		f.Add(b[:len(b)*2/3])
 	}
-	var h Header
 	f.Fuzz(func(t *testing.T, b []byte) {
-		n, err := ParseHeader(b, &h)
+		m, n, err := Parse(b, AllVersions)
 		if err != nil {
-			if !errors.As(err, new(*HeaderError)) {
+			if !errors.As(err, new(*ParseError)) {
 				t.Fatalf("error %v", err)
 			}
 			return
 		}
-		if h.Version != Version2 {
+		if m.Fixed().Version != Version2 {
 			return
 		}
-		if got := encodeHeader(&h); !bytes.Equal(got, b[:n]) && !paddedDirty(&h) {
+		if got := encoded(m); !bytes.Equal(got, b[:n]) && !paddedDirty(m) {
 			t.Fatalf("decoded\n%x, encoded\n%x", b[:n], got)
 		}
-		for i, p := range h.Props.All() {
-			if i >= h.Props.Len() || p.check() != "" {
-				t.Fatalf("property %d of %d: %s", i, h.Props.Len(), p.check())
+		set := propsOf(m)
+		for i, p := range set.All() {
+			if i >= set.Len() || p.check() != "" {
+				t.Fatalf("property %d of %d: %s", i, set.Len(), p.check())
 			}
 		}
 	})
 }
 
 // paddedDirty tells whether padding, which is not looked at, may hold anything.
-func paddedDirty(h *Header) bool { return len(h.OptInfo)%4 != 0 }
+func paddedDirty(m Message) bool {
+	o, ok := m.(*Optional)
+	return ok && len(o.Info)%4 != 0
+}

@@ -1,4 +1,4 @@
-package rpcrdma
+package wire
 
 import (
 	"bytes"
@@ -64,8 +64,8 @@ func TestRPCGenVectors1(t *testing.T) {
 	}
 }
 
-// describe tells of h what testdata/rpcrdma_v1.c tells.
-func describe(h *Header) string {
+// describe says of m what testdata/rpcrdma_v1.c says.
+func describe(m Message) string {
 	var b strings.Builder
 	segment := func(s Segment) { fmt.Fprintf(&b, "%x:%x:%x", s.Handle, s.Length, s.Offset) }
 	chunk := func(c Chunk) {
@@ -78,21 +78,26 @@ func describe(h *Header) string {
 		}
 		b.WriteString("}")
 	}
+	h := m.Fixed()
 	fmt.Fprintf(&b, "proc=%d xid=%x credit=%x", h.Proc, h.XID, h.Credits)
-	switch h.Proc {
-	case MsgP:
-		fmt.Fprintf(&b, " align=%x thresh=%x", h.Align, h.Threshold)
-	case Error:
-		fmt.Fprintf(&b, " err=%d", h.Err)
-		if h.Err == ErrVers {
-			fmt.Fprintf(&b, " low=%x high=%x", h.Low, h.High)
+	var lists *Lists
+	switch m := m.(type) {
+	case *Msg:
+		lists = &m.Lists
+	case *MsgP:
+		fmt.Fprintf(&b, " align=%x thresh=%x", m.Align, m.Threshold)
+		lists = &m.Lists
+	case *Error:
+		fmt.Fprintf(&b, " err=%d", m.Code)
+		if m.Code == ErrVers {
+			fmt.Fprintf(&b, " low=%x high=%x", m.Low, m.High)
 		}
 		return b.String()
-	case Done:
+	default:
 		return b.String()
 	}
 	b.WriteString(" reads=")
-	for i, s := range h.Lists.Read {
+	for i, s := range lists.Read {
 		if i > 0 {
 			b.WriteString(",")
 		}
@@ -100,12 +105,12 @@ func describe(h *Header) string {
 		segment(s.Segment)
 	}
 	b.WriteString(" writes=")
-	for _, c := range h.Lists.Write {
+	for _, c := range lists.Write {
 		chunk(c)
 	}
 	b.WriteString(" reply=")
-	if h.Lists.Reply != nil {
-		chunk(h.Lists.Reply)
+	if lists.Reply != nil {
+		chunk(lists.Reply)
 	}
 	return b.String()
 }
@@ -126,28 +131,27 @@ func TestVectors1(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var h Header
-		n, err := ParseHeader(wire, &h)
+		m, n, err := Parse(wire, AllVersions)
 		if strings.HasPrefix(want, "proc=1 ") && strings.HasSuffix(want, "reads= writes= reply=") {
 			if err == nil { // RFC 8166 section 4.5.2
 				t.Errorf("%s: accepted", want)
 			}
 			continue
 		}
-		if got := describe(&h); err != nil || n != len(wire) || got != want {
+		if got := describe(m); err != nil || n != len(wire) || got != want {
 			t.Errorf("%x: %d of %d bytes, %v\n%s, want\n%s", wire, n, len(wire), err, got, want)
 		}
-		if again := encodeHeader(&h); !bytes.Equal(again, wire) {
+		if again := encoded(m); !bytes.Equal(again, wire) {
 			t.Errorf("%s: encodes to\n%x, want\n%x", want, again, wire)
 		}
-		seen[h.Proc]++
+		seen[m.Fixed().Proc]++
 		for k := range wire {
-			if _, err := ParseHeader(wire[:k:k], &h); err == nil {
+			if _, _, err := Parse(wire[:k:k], AllVersions); err == nil {
 				t.Errorf("%s: %d of %d bytes accepted", want, k, len(wire))
 			}
 		}
 	}
-	for p := Msg; p <= Error; p++ {
+	for p := ProcMsg; p <= ProcError; p++ {
 		if seen[p] < 4 {
 			t.Errorf("%d vectors of procedure %d", seen[p], p)
 		}

@@ -1,4 +1,4 @@
-package rpcrdma
+package wire
 
 import (
 	"encoding/binary"
@@ -41,9 +41,9 @@ func (b BackwardSupport) String() string {
 	return fmt.Sprintf("backward support %d", uint32(b))
 }
 
-// maxProperties bounds the properties of one set. It is far above what there
+// MaxProperties bounds the properties of one set. It is far above what there
 // are, and lets the answer to a request for all of them fit any receive.
-const maxProperties = 1024
+const MaxProperties = 1024
 
 // Property is rpcrdma2_propval. Data of no length stands for the default.
 type Property struct {
@@ -97,7 +97,7 @@ func (s *PropSet) append(w *xdr.Writer) {
 // known (the draft, section 6.1.1). Unknown ones are left to be ignored.
 func (s *PropSet) parse(r *xdr.Reader) {
 	*s = PropSet{}
-	n := r.Count(maxProperties)
+	n := r.Count(MaxProperties)
 	all, start := *r, r.Offset()
 	for i := 0; i < n && r.Err() == nil; i++ {
 		p := Property{PropID(r.Uint32()), r.Opaque(r.Remaining())}
@@ -114,7 +114,7 @@ func (s *PropSet) parse(r *xdr.Reader) {
 func (p *Property) check() string {
 	switch p.ID {
 	case PropReceiveSize, PropBackward:
-		v, ok := p.uint32()
+		v, ok := p.Uint32()
 		switch {
 		case !ok:
 			return fmt.Sprintf("property %d of %d bytes", p.ID, len(p.Data))
@@ -125,8 +125,8 @@ func (p *Property) check() string {
 	return ""
 }
 
-// uint32 is the value of a known property.
-func (p *Property) uint32() (v uint32, ok bool) {
+// Uint32 is the value of a known property.
+func (p *Property) Uint32() (v uint32, ok bool) {
 	switch {
 	case len(p.Data) == 4:
 		return binary.BigEndian.Uint32(p.Data), true
@@ -164,7 +164,7 @@ func (s PropSubset) append(w *xdr.Writer) {
 }
 
 func parsePropSubset(r *xdr.Reader) PropSubset {
-	n := r.Count(maxProperties / 32)
+	n := r.Count(MaxProperties / 32)
 	b := r.Fixed(4 * n)
 	if len(b) == 0 {
 		return nil

@@ -1,4 +1,4 @@
-package rpcrdma
+package wire
 
 import (
 	"bytes"
@@ -10,6 +10,10 @@ const (
 	DefaultInline = 1024
 	MinInline     = 1024
 	MaxInline     = 256 * 1024
+
+	// DefaultInline2 is what senders assume in version 2, and the least that receivers support (the draft,
+	// section 3.3).
+	DefaultInline2 = 4096
 )
 
 // PrivateData is the connection private message of RFC 8797 section 4.

@@ -1,4 +1,4 @@
-package rpcrdma
+package wire
 
 import "github.com/rdmafs/rdmafs/transport/xdr"
 
@@ -35,12 +35,19 @@ func (s *Segment) append(w *xdr.Writer) {
 	w.Uint64(s.Offset)
 }
 
-func (l *Lists) parse(r *xdr.Reader) {
+// bound is one at which parsing ended: the error of version 2 that says so, and its value.
+type bound struct {
+	code ErrCode
+	max  uint32
+}
+
+// parse reuses the memory of l.
+func (l *Lists) parse(r *xdr.Reader) (over bound) {
+	*l = Lists{Read: l.Read[:0], Write: l.Write[:0], store: l.store[:0]}
 	for r.Bool() {
 		if len(l.Read) == MaxReadSegments {
-			l.over(ErrSegments, MaxReadSegments)
 			r.Fail("more than %d read segments", MaxReadSegments)
-			return
+			return bound{ErrSegments, MaxReadSegments}
 		}
 		s := ReadSegment{Position: r.Uint32()}
 		s.Segment.parse(r)
@@ -48,23 +55,23 @@ func (l *Lists) parse(r *xdr.Reader) {
 	}
 	for r.Bool() {
 		if len(l.Write) == MaxWriteChunks {
-			l.over(ErrWriteChunks, MaxWriteChunks)
 			r.Fail("more than %d write chunks", MaxWriteChunks)
-			return
+			return bound{ErrWriteChunks, MaxWriteChunks}
 		}
-		l.Write = append(l.Write, l.parseChunk(r))
+		l.Write = append(l.Write, l.parseChunk(r, &over))
 	}
 	if r.Bool() {
-		l.Reply = l.parseChunk(r)
+		l.Reply = l.parseChunk(r, &over)
 	}
+	return over
 }
 
 // parseChunk keeps the segments in l.store. When that has to grow, chunks
 // parsed before keep the memory they have.
-func (l *Lists) parseChunk(r *xdr.Reader) Chunk {
+func (l *Lists) parseChunk(r *xdr.Reader, over *bound) Chunk {
 	n := r.Count(r.Remaining() / segmentLen)
 	if n > MaxChunkSegments {
-		l.over(ErrSegments, MaxChunkSegments)
+		*over = bound{ErrSegments, MaxChunkSegments}
 		r.Fail("more than %d segments", MaxChunkSegments)
 		return Chunk{}
 	}
@@ -83,3 +90,17 @@ func (l *Lists) parseChunk(r *xdr.Reader) Chunk {
 func (s *Segment) parse(r *xdr.Reader) {
 	s.Handle, s.Length, s.Offset = r.Uint32(), r.Uint32(), r.Uint64()
 }
+
+// What lists add to a header in which all are empty (RFC 8166 section 4.7 shows them): for each entry or chunk of a list
+// the word that announces it; for each array the word that counts it.
+
+// ReadListLen is for a read list of so many segments.
+func ReadListLen(segs int) int { return segs * (4 + 4 + segmentLen) }
+
+// WriteChunkLen is for one chunk of a write list.
+func WriteChunkLen(segs int) int { return 4 + 4 + segs*segmentLen }
+
+// ReplyChunkLen is for a reply chunk. The word that announces it takes the place of the one that denies it.
+func ReplyChunkLen(segs int) int { return 4 + segs*segmentLen }
+
+const segmentLen = 16
