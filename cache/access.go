@@ -4,19 +4,16 @@ import (
 	"context"
 	"hash/maphash"
 
+	"github.com/rdmafs/rdmafs/cache/writeback"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
 // userKey tells credentials apart: ids, and the groups by a hash with a seed
 // that nobody outside knows.
-type userKey struct {
-	sys      bool
-	uid, gid uint32
-	groups   uint64
-}
+type userKey = writeback.UserKey
 
 func (c *Cache) user(cr *nfsclient.Cred) userKey {
-	k := userKey{sys: cr.Sys, uid: cr.UID, gid: cr.GID}
+	k := userKey{Sys: cr.Sys, UID: cr.UID, GID: cr.GID}
 	if len(cr.GIDs) > 0 {
 		var h maphash.Hash
 		h.SetSeed(c.seed)
@@ -25,7 +22,7 @@ func (c *Cache) user(cr *nfsclient.Cred) userKey {
 			b[0], b[1], b[2], b[3] = byte(g), byte(g>>8), byte(g>>16), byte(g>>24)
 			h.Write(b[:])
 		}
-		k.groups = h.Sum64()
+		k.Groups = h.Sum64()
 	}
 	return k
 }

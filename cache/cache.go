@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/cache/bufpool"
+	"github.com/rdmafs/rdmafs/cache/writeback"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -21,7 +22,9 @@ type Cache struct {
 	pool *bufpool.Pool
 	cfg  Config
 	root *Inode
-	fsid uint64 // of root
+	// wbConfig is of every file's write-back.
+	wbConfig writeback.Config
+	fsid     uint64 // of root
 	// maxSize is how large a file may become.
 	maxSize int64
 	seed    maphash.Seed
@@ -116,6 +119,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		dirty: map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, sillies: map[*Inode]*silly{},
 		polls: polls{files: map[*Inode]*poll{}},
 	}
+	c.wbConfig = writeback.Config{Block: cfg.WSize, Share: maxShare, MaxDirty: cfg.MaxDirty, Delay: cfg.WriteDelay}
 	c.maxSize = maxOffset
 	if m := info.MaxFileSize; m > 0 && m < uint64(maxOffset) {
 		c.maxSize = int64(m)
@@ -199,9 +203,10 @@ func (c *Cache) Close(ctx context.Context) error {
 	c.mu.Unlock()
 	for k, i := range dirty {
 		i.mu.Lock()
-		if n := i.wb.abandon(i); n > 0 {
+		if n := i.wb.Abandon(); n > 0 {
 			errs = append(errs, fmt.Errorf("cache: %d bytes of %s not written: %w", n, paths[k], ErrClosed))
 		}
+		i.pump()
 		i.unlock()
 		i.unpin()
 	}

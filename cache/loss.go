@@ -31,8 +31,7 @@ func (i *Inode) fail(err error) {
 		}
 		return // nobody can miss it
 	}
-	i.wb.errors++
-	i.wb.err = err
+	i.wb.Errors().Add(err)
 	i.doubt() // the kernel has what the server has not
 	c := i.c
 	c.mu.Lock()
@@ -65,7 +64,7 @@ func (c *Cache) logLoss(i *Inode) {
 // was opened. Its caller tells a program.
 func (f *File) pending() error {
 	f.i.mu.Lock()
-	err := f.i.wb.errorSince(max(f.told, f.opened))
+	err := f.i.wb.Errors().Since(max(f.told, f.opened))
 	f.i.mu.Unlock()
 	return f.i.heard(err)
 }
@@ -74,18 +73,10 @@ func (f *File) pending() error {
 // ask is also told of what nobody was told of before.
 func (f *File) report() error {
 	f.i.mu.Lock()
-	err := f.i.wb.errorSince(f.told)
-	f.told = f.i.wb.errors
+	err := f.i.wb.Errors().Since(f.told)
+	f.told = f.i.wb.Errors().Count()
 	f.i.mu.Unlock()
 	return f.i.heard(err)
-}
-
-// errorSince is the last error if there were more than mark.
-func (w *writeback) errorSince(mark uint64) error {
-	if w.errors <= mark {
-		return nil
-	}
-	return w.err
 }
 
 // heard passes on an error of which a program is told now. i.mu is not held.
