@@ -13,7 +13,7 @@ import (
 type userKey = writeback.UserKey
 
 func (c *Cache) user(cr *nfsclient.Cred) userKey {
-	k := userKey{Sys: cr.Sys, UID: cr.UID, GID: cr.GID}
+	k := userKey{UID: cr.UID, GID: cr.GID}
 	if len(cr.GIDs) > 0 {
 		var h maphash.Hash
 		h.SetSeed(c.seed)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rdmafs/rdmafs/cache/coherence"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -41,15 +42,15 @@ func (i *Inode) bounds() (least, most time.Duration) {
 }
 
 // accept takes over attributes from the reply to a call sent at st, unless
-// newer ones are known; mu is held. When two calls overlapped, ctime decides
-// which reply is newer; where it does not, neither is believed for long.
+// newer ones are known; mu is held. When two calls overlapped, their ChangeIDs
+// decide which reply is newer; where they do not, neither is believed for long.
 func (i *Inode) accept(st stamp, a *nfsclient.Attr) bool {
 	if a.Type != i.typ {
 		i.expires = time.Time{} // a handle does not change its type
 		return false
 	}
-	if i.known && st.gen < i.attrGen && !a.Ctime.After(i.attr.Ctime) {
-		if a.Ctime.Equal(i.attr.Ctime) && stateOf(a) != i.attr.state() {
+	if i.known && st.gen < i.attrGen && !a.Change.After(i.attr.change) {
+		if !i.attr.change.After(a.Change) && a.Change != i.attr.change {
 			i.expires = time.Time{}
 		}
 		return false
@@ -62,7 +63,7 @@ func (i *Inode) accept(st stamp, a *nfsclient.Attr) bool {
 func (i *Inode) take(st stamp, a *nfsclient.Attr) {
 	least, most := i.bounds()
 	switch {
-	case !i.known || stateOf(a) != i.attr.state():
+	case !i.known || a.Change != i.attr.change:
 		i.timeout, i.timedFrom = least, st.at.Sub(i.c.born)
 	case st.at.Sub(i.c.born)-i.timedFrom >= i.timeout:
 		i.timeout, i.timedFrom = min(2*i.timeout, most), st.at.Sub(i.c.born)
@@ -81,7 +82,7 @@ func (i *Inode) note(st stamp, a *nfsclient.Attr) {
 	if !i.accept(st, a) {
 		return
 	}
-	s := stateOf(a)
+	s := a.Change
 	early := st.gen < i.relinkGen
 	if early { // it need not show that change
 		i.expires = time.Time{}
@@ -94,7 +95,7 @@ func (i *Inode) note(st stamp, a *nfsclient.Attr) {
 	case i.mutating > 0 || st.gen < i.mutGen:
 		// The server may have been seen between two of our own changes.
 		i.expires = time.Time{}
-	case i.relinked && s.size == i.valid.now.size && s.mtime == i.valid.now.mtime:
+	case i.relinked && s.SameData(i.valid.now):
 		i.relinked = early
 		i.valid.now = s
 		i.dropRights() // ctime may have changed for an access control list, too
@@ -104,7 +105,7 @@ func (i *Inode) note(st stamp, a *nfsclient.Attr) {
 }
 
 // foreign drops what someone else's change made doubtful; mu is held.
-func (i *Inode) foreign(s state) {
+func (i *Inode) foreign(s nfsclient.ChangeID) {
 	i.valid = validity{now: s}
 	i.relinked = false
 	i.dropRights()
@@ -137,10 +138,10 @@ func (i *Inode) finish(st stamp, w *nfsclient.Wcc, assume bool) {
 		return
 	}
 	broken := i.valid.settle()
-	s := i.attr.state()
+	s := i.attr.change
 	switch {
 	case s == i.valid.now && !broken:
-	case broken || s.ctime > i.valid.now.ctime:
+	case broken || s.After(i.valid.now):
 		i.foreign(s)
 	default:
 		i.expires = time.Time{}
@@ -148,22 +149,22 @@ func (i *Inode) finish(st stamp, w *nfsclient.Wcc, assume bool) {
 }
 
 func (i *Inode) took(st stamp, w *nfsclient.Wcc, assume bool) {
-	post := stateOf(w.After)
+	post := w.After.Change
 	if !i.known {
 		i.take(st, w.After)
 		i.valid.now = post
 		return
 	}
-	old := i.attr.state()
+	old := i.attr.change
 	switch {
 	case w.Before != nil:
-		pre := stateBefore(w.Before)
+		pre := *w.Before
 		i.valid.own(pre, post)
 		if pre == old && w.After.Type == i.typ {
 			i.take(st, w.After) // the direct successor, whatever the clocks say
 			return
 		}
-	case assume && i.valid.now.leads(post):
+	case assume && post.MayFollow(i.valid.now):
 		i.valid.own(i.valid.now, post)
 	}
 	i.accept(st, w.After)
@@ -202,7 +203,7 @@ func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 func (c *Cache) GetSize(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.Attr, time.Duration, error) {
 	now := c.cfg.Now()
 	i.mu.Lock()
-	if i.fresh(now) && i.cleared == i.doubts {
+	if i.fresh(now) && i.pages.State() == coherence.Current {
 		a, ttl := i.outward(), i.attrTTL(now)
 		i.mu.Unlock()
 		return a, ttl, nil

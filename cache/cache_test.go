@@ -12,8 +12,8 @@ import (
 
 var (
 	ctx   = context.Background()
-	alice = nfsclient.Cred{Sys: true, UID: 1000, GID: 1000}
-	bob   = nfsclient.Cred{Sys: true, UID: 1001, GID: 1001}
+	alice = nfsclient.Cred{UID: 1000, GID: 1000}
+	bob   = nfsclient.Cred{UID: 1001, GID: 1001}
 	rw    = OpenMode{Read: true, Write: true}
 )
 

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rdmafs/rdmafs/cache/writeback"
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -114,7 +115,7 @@ func (i *Inode) judge(r writeback.Committed, err error) {
 	case r.Trusted:
 		i.c.unreliable.Store(false)
 	case r.Mistrusted && !i.c.unreliable.Swap(true):
-		i.c.cfg.Logf("cache: the server answers each COMMIT with another write verifier, as if it had lost what was written: writing it again and again, at most every %v", writeback.BackoffLast)
+		i.c.cfg.Log.Warn(fmt.Sprintf("cache: the server answers each COMMIT with another write verifier, as if it had lost what was written: writing it again and again, at most every %v", writeback.BackoffLast))
 	}
 }
 
@@ -122,7 +123,7 @@ func (i *Inode) judge(r writeback.Committed, err error) {
 func (i *Inode) runCommit(ctx context.Context) {
 	i.mu.Lock()
 	if err := i.commit(ctx); err != nil && ctx.Err() == nil {
-		i.c.cfg.Logf("cache: commit of inode %d: %v", i.ino, err)
+		i.c.cfg.Log.Warn(fmt.Sprintf("cache: commit of inode %d: %v", i.ino, err))
 	}
 	i.unlock()
 	i.c.relieve()

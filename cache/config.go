@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"syscall"
 	"time"
 
@@ -31,9 +32,9 @@ type Config struct {
 	WriteDelay time.Duration
 	// Kernel may be nil.
 	Kernel Kernel
-	// Logf may be nil. It gets what no caller can be told: data lost in the
+	// Log may be nil. It gets what no caller can be told: data lost in the
 	// background, files that could not be cleaned up.
-	Logf func(format string, args ...any)
+	Log *slog.Logger
 	// Now may be nil: time.Now.
 	Now func() time.Time
 }

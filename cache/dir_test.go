@@ -84,6 +84,52 @@ func TestListingFillsNamesAndAttributes(t *testing.T) {
 	}
 }
 
+// TestListingAsksForNoName: a listing costs one ACCESS and one READDIRPLUS a
+// part, and READDIRPLUS answers to the kernel (Known) cost none, although nothing
+// may be cached and although the directory is being changed here meanwhile.
+func TestListingAsksForNoName(t *testing.T) {
+	noac, timeout0 := testConfig(), testConfig()
+	noac.NoAC = true
+	timeout0.AcRegMin, timeout0.AcRegMax, timeout0.AcDirMin, timeout0.AcDirMax = 0, 0, 0, 0
+	list := func(t *testing.T, srv *fake, c *Cache) {
+		before := srv.total()
+		for name := range listAll(t, c, 1000) {
+			if e, ok := c.Known(alice, c.Root(), name); ok {
+				c.Forget(e.Inode, 1)
+			}
+		}
+		if n := srv.total() - before; n != 2 || srv.count("LOOKUP") > 0 {
+			t.Errorf("%d calls, %d of them LOOKUPs", n, srv.count("LOOKUP"))
+		}
+	}
+	for name, cf := range map[string]Config{"noac": noac, "actimeo=0": timeout0, "cached": testConfig()} {
+		t.Run(name, func(t *testing.T) {
+			srv := newFake(t)
+			bigDir(t, srv, 50)
+			c := newCache(t, srv, cf)
+			list(t, srv, c)
+		})
+		t.Run(name+", changing", func(t *testing.T) {
+			srv := newFake(t)
+			bigDir(t, srv, 50)
+			c := newCache(t, srv, cf)
+			listed := false
+			srv.hook = func(op string, done bool) error {
+				if op == "MKDIR" && !done {
+					list(t, srv, c)
+					listed = true
+				}
+				return nil
+			}
+			e := must[Entry](t)(c.Mkdir(ctx, alice, c.Root(), "d", nfsclient.SetAttr{}))
+			c.Forget(e.Inode, 1)
+			if !listed {
+				t.Error("nothing was listed")
+			}
+		})
+	}
+}
+
 // A server whose cookies go round in circles must not be listed for ever.
 func TestCircularDirectoryEnds(t *testing.T) {
 	for _, back := range []int{1, 2, 17, 38, 39} {

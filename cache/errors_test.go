@@ -3,13 +3,13 @@ package cache
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/cache/bufpool"
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/test/testlog"
 )
 
 // refuse makes ops fail with status while on.
@@ -95,11 +95,11 @@ func TestErrorsThatOthersHear(t *testing.T) {
 			var mu sync.Mutex
 			var log []string
 			cfg := testConfig()
-			cfg.Logf = func(format string, args ...any) {
+			cfg.Log = testlog.To(func(message string) {
 				mu.Lock()
-				log = append(log, fmt.Sprintf(format, args...))
+				log = append(log, message)
 				mu.Unlock()
-			}
+			})
 			c := newCache(t, srv, cfg)
 			e := must[Entry](t)(c.Mkdir(ctx, alice, c.Root(), "d", nfsclient.SetAttr{}))
 			dir := e.Inode

@@ -36,7 +36,7 @@ func (f *fake) make(ctx context.Context, op string, dir nfsclient.Handle, name s
 		n.target = target
 		d.link(name, n.h)
 		f.touchDir(d)
-		m.Handle, m.Attr, m.Dir.After = n.h, n.attr, d.post()
+		m.Handle, m.Attr, m.Dir.After = n.h, *n.post(), d.post()
 		return nil
 	})
 	return m, err

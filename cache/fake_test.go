@@ -144,12 +144,14 @@ func (f *fake) node(op string, h nfsclient.Handle) (*fnode, error) {
 	return nil, fail(op, nfsclient.ErrStale)
 }
 
-func (n *fnode) pre() *nfsclient.PreAttr {
-	return &nfsclient.PreAttr{Size: n.attr.Size, Mtime: n.attr.Mtime, Ctime: n.attr.Ctime}
+func (n *fnode) pre() *nfsclient.ChangeID {
+	id := nfsclient.ChangeByTimes(n.attr.Size, n.attr.Mtime, n.attr.Ctime)
+	return &id
 }
 
 func (n *fnode) post() *nfsclient.Attr {
 	a := n.attr
+	a.Change = *n.pre()
 	return &a
 }
 
@@ -165,7 +167,7 @@ func (n *fnode) find(name string) int {
 func (f *fake) Root() (nfsclient.Handle, nfsclient.Attr) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return "h1", f.nodes["h1"].attr
+	return "h1", *f.nodes["h1"].post()
 }
 
 func (f *fake) Info() nfsclient.Info {
@@ -180,7 +182,7 @@ func (f *fake) GetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handl
 	err = f.run(ctx, "GETATTR", func() error {
 		n, err := f.node("GETATTR", h)
 		if err == nil {
-			a = n.attr
+			a = *n.post()
 		}
 		return err
 	})

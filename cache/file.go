@@ -64,8 +64,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 		i.detachSpans(0, maxOffset)
 		i.doubt()
 	}
-	keepCache = !i.stale
-	i.stale = false
+	keepCache = i.pages.Open()
 	i.unlock()
 	c.clear(ctx, i)
 	return c.newFile(cr, i, mode), keepCache, nil

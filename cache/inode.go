@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rdmafs/rdmafs/cache/coherence"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -38,7 +39,8 @@ type Inode struct {
 	mutating  int    // own changes under way
 	mutGen    uint64 // when the last of them ended
 	relinkGen uint64 // when the last own link, rename or unlink ended
-	*doubted
+	// pages is what the kernel has; neverDoubted until the first doubt.
+	pages *coherence.Pages
 
 	access    *grant
 	accessGen uint64 // when it was last dropped
@@ -50,8 +52,6 @@ type Inode struct {
 	// Beside it, to take no more room.
 	known    bool // attr was set
 	relinked bool // an own link, rename or unlink changed ctime, unseen
-	clearing bool // runClear is under way
-	stale    bool // no Open has seen the last doubt
 	tell     bool // unlock has the kernel told
 	typ      nfsclient.FileType
 
@@ -91,7 +91,7 @@ func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
 		i.refs.Add(1)
 		return i
 	}
-	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), written: &neverWritten, doubted: &neverDoubted, reading: &notReading}
+	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), written: &neverWritten, pages: &neverDoubted, reading: &notReading}
 	i.refs.Store(1)
 	c.inodes[h] = i
 	c.inos[i.ino] = i

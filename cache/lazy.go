@@ -1,6 +1,9 @@
 package cache
 
-import "github.com/rdmafs/rdmafs/cache/writeback"
+import (
+	"github.com/rdmafs/rdmafs/cache/coherence"
+	"github.com/rdmafs/rdmafs/cache/writeback"
+)
 
 // What only some inodes need stands apart, and is allocated when it is first
 // needed. Before, an inode points to what all such inodes share, which is empty
@@ -8,20 +11,12 @@ import "github.com/rdmafs/rdmafs/cache/writeback"
 // first change. Once own, it stays with the inode, so that it may be referred to
 // while mu is released; reading goes with the last span.
 
-// doubted is for files that the kernel had to be told of.
-type doubted struct {
-	doubts   uint64 // how often the kernel's pages became older than valid.now
-	cleared  uint64 // doubts up to which it has dropped them
-	clearGen uint64 // when the kernel last dropped them
-	toldGen  uint64 // when the last question that Told answered was asked
-}
-
 // reading is for files that are read.
 type reading struct{ spans []*span } // reads under way and staged
 
 var (
 	neverWritten written
-	neverDoubted doubted
+	neverDoubted coherence.Pages
 	notReading   reading
 )
 
@@ -32,10 +27,10 @@ func (i *Inode) ownWritten() {
 	}
 }
 
-// ownDoubted comes before the first doubt; mu is held.
-func (i *Inode) ownDoubted() {
-	if i.doubted == &neverDoubted {
-		i.doubted = new(doubted)
+// ownPages comes before the first doubt; mu is held.
+func (i *Inode) ownPages() {
+	if i.pages == &neverDoubted {
+		i.pages = new(coherence.Pages)
 	}
 }
 

@@ -27,7 +27,7 @@ const maxLost = 1000
 func (i *Inode) fail(err error) {
 	if i.removed {
 		if s, ok := nfsclient.StatusOf(err); !ok || s != nfsclient.ErrStale {
-			i.c.cfg.Logf("cache: data of inode %d, which has been removed, is lost: %v", i.ino, err)
+			i.c.cfg.Log.Error(fmt.Sprintf("cache: data of inode %d, which has been removed, is lost: %v", i.ino, err))
 		}
 		return // nobody can miss it
 	}
@@ -43,7 +43,7 @@ func (i *Inode) fail(err error) {
 		c.lost[i] = &loss{err: err}
 	default:
 		c.lostMore++
-		c.cfg.Logf("cache: data of %s is lost: %v", c.paths(i)[0], err)
+		c.cfg.Log.Error(fmt.Sprintf("cache: data of %s is lost: %v", c.paths(i)[0], err))
 		return
 	}
 	if i.opens == 0 {
@@ -56,7 +56,7 @@ func (i *Inode) fail(err error) {
 func (c *Cache) logLoss(i *Inode) {
 	if l := c.lost[i]; l != nil && l.path == "" {
 		l.path = c.paths(i)[0]
-		c.cfg.Logf("cache: data of %s is lost, and no program was told: %v", l.path, l.err)
+		c.cfg.Log.Error(fmt.Sprintf("cache: data of %s is lost, and no program was told: %v", l.path, l.err))
 	}
 }
 

@@ -201,7 +201,7 @@ func TestModelConcurrent(t *testing.T) {
 }
 
 func runRegion(t *testing.T, c *Cache, srv *fake, i *Inode, r *rand.Rand, base, size int) {
-	cr := nfsclient.Cred{Sys: true, UID: uint32(r.IntN(2))}
+	cr := nfsclient.Cred{UID: uint32(r.IntN(2))}
 	f, _, err := c.Open(ctx, cr, i, rw)
 	if err != nil {
 		t.Error(err)

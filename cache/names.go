@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rdmafs/rdmafs/cache/coherence"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -105,7 +106,7 @@ func (c *Cache) trimNames() {
 // with the directory's attributes da, may be kept: they must be of the state
 // that all other names are of. mu is held.
 func (i *Inode) settled(st stamp, da *nfsclient.Attr) bool {
-	return da != nil && i.mutating == 0 && st.gen > i.mutGen && stateOf(da) == i.valid.now
+	return da != nil && i.mutating == 0 && st.gen > i.mutGen && da.Change == i.valid.now
 }
 
 // Lookup finds name in dir. When there is none, the error's status is
@@ -151,7 +152,7 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	dir.mu.Unlock()
 	i := e.Inode
 	i.mu.Lock()
-	usable := i.known && !i.expires.IsZero() && i.cleared == i.doubts && !i.suspect()
+	usable := i.known && !i.expires.IsZero() && i.pages.State() == coherence.Current && !i.suspect()
 	e.Attr, e.AttrTTL = i.outward(), i.attrTTL(now)
 	i.mu.Unlock()
 	if !usable {

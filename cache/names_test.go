@@ -125,6 +125,7 @@ func TestAmbiguousAttributesAreNotBelieved(t *testing.T) {
 	check(t, c.revalidate(ctx, alice, i))
 	twin := i.attr.full(i.typ)
 	twin.Size = 99
+	twin.Change = nfsclient.ChangeByTimes(twin.Size, twin.Mtime, twin.Ctime)
 	i.mu.Lock()
 	i.note(st, &twin)
 	fresh := i.fresh(c.cfg.Now())
@@ -226,7 +227,7 @@ func TestRightsArePerUser(t *testing.T) {
 	if _, _, err := c.Open(ctx, bob, i, OpenMode{Read: true}); status(err) != nfsclient.ErrAccess {
 		t.Errorf("bob's open: %v", err)
 	}
-	groups := func(g uint32) nfsclient.Cred { return nfsclient.Cred{Sys: true, UID: 5, GIDs: []uint32{g}} }
+	groups := func(g uint32) nfsclient.Cred { return nfsclient.Cred{UID: 5, GIDs: []uint32{g}} }
 	a, b := groups(1), groups(2)
 	if c.user(&a) == c.user(&b) {
 		t.Error("users with different groups are one")

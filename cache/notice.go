@@ -3,11 +3,10 @@ package cache
 import "context"
 
 // doubt says that pages and attributes the kernel has of i are not what the
-// server has; mu is held. It is told in the background at the latest.
+// server has; mu is held. The kernel is told in the background at the latest.
 func (i *Inode) doubt() {
-	i.ownDoubted()
-	i.doubts++
-	i.stale = true
+	i.ownPages()
+	i.pages.Doubt()
 	i.tell = true
 }
 
@@ -18,13 +17,12 @@ func (i *Inode) doubt() {
 // those must not call it. No lock is held.
 func (c *Cache) clear(ctx context.Context, i *Inode) {
 	i.mu.Lock()
-	upTo := i.doubts
-	for i.cleared < upTo {
-		if !i.clearing {
-			i.clearing = true
+	now := i.pages.Ticket()
+	for !i.pages.Covered(now) {
+		if i.pages.Schedule() {
 			i.refs.Add(1)
 			if !c.spawn(i.runClear) {
-				i.clearing = false
+				i.pages.Cancel()
 				i.mu.Unlock()
 				i.unpin()
 				return
@@ -42,20 +40,18 @@ func (c *Cache) clear(ctx context.Context, i *Inode) {
 	i.mu.Unlock()
 }
 
-// runClear has the kernel drop what it has of i. One at a time: what is told
-// twice makes the kernel ignore the attributes it is given in between. It is a
-// goroutine apart from runNotices, which may be waiting for a directory that
-// the one who waits for this has locked.
+// runClear has the kernel drop what it has of i. It is a goroutine apart from
+// runNotices, which may be waiting for a directory that the caller of clear has
+// locked.
 func (i *Inode) runClear() {
 	i.mu.Lock()
-	upTo := i.doubts
+	i.pages.Start()
 	i.mu.Unlock()
 	if k := i.c.cfg.Kernel; k != nil {
 		k.InvalidateInode(i)
 	}
 	i.mu.Lock()
-	i.cleared, i.clearing = upTo, false
-	i.clearGen = i.c.gen.Add(1)
+	i.pages.Done(i.c.gen.Add(1))
 	i.awaken()
 	i.mu.Unlock()
 	i.unpin()
@@ -69,9 +65,7 @@ func (c *Cache) Mark() uint64 { return c.gen.Load() }
 func (i *Inode) Told(mark uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.clearGen > 0 { // else any answer is as good
-		i.toldGen = max(i.toldGen, mark)
-	}
+	i.pages.Told(mark)
 }
 
 // Sized says whether the kernel knows how large the file is. To drop a file's
@@ -80,7 +74,7 @@ func (i *Inode) Told(mark uint64) {
 func (i *Inode) Sized() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.toldGen >= i.clearGen
+	return i.pages.Sized()
 }
 
 // notice is something that the kernel must be told; name is empty for an

@@ -49,7 +49,7 @@ func (i *Inode) answered(st stamp, a *nfsclient.Attr, k userKey, asked, granted 
 	current := st.gen > i.accessGen
 	if a != nil {
 		i.note(st, a)
-		current = current && !a.Ctime.Before(i.attr.Ctime)
+		current = current && !i.attr.change.After(a.Change)
 	}
 	if !current {
 		return

@@ -193,7 +193,7 @@ func (c *Cache) removeSilly(ctx context.Context, i *Inode) {
 		return
 	}
 	c.leaveSilly(s)
-	c.cfg.Logf("cache: remove %s, which stood in for an open file: %v", s.name, err)
+	c.cfg.Log.Warn(fmt.Sprintf("cache: remove %s, which stood in for an open file: %v", s.name, err))
 }
 
 // removeSillies removes every hidden file, open or not, and waits for those

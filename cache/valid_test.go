@@ -5,9 +5,13 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-func st(n int) state { return state{size: uint64(n), mtime: time.Duration(n), ctime: time.Duration(n)} }
+func st(n int) nfsclient.ChangeID {
+	return nfsclient.ChangeByTimes(uint64(n), time.Unix(0, int64(n)), time.Unix(0, int64(n)))
+}
 
 // Own changes connect in every order of their replies.
 func TestOwnChangesChainInAnyOrder(t *testing.T) {

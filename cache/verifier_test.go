@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/cache/writeback"
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/test/testlog"
 )
 
 // committers refuses COMMIT to some users.
@@ -72,11 +72,11 @@ func TestVerifierThatNeverMatches(t *testing.T) {
 	var mu sync.Mutex
 	var log []string
 	cfg := testConfig()
-	cfg.Logf = func(format string, args ...any) {
+	cfg.Log = testlog.To(func(message string) {
 		mu.Lock()
 		defer mu.Unlock()
-		log = append(log, fmt.Sprintf(format, args...))
-	}
+		log = append(log, message)
+	})
 	c := newCache(t, srv, cfg)
 	f := create(t, c, "a")
 	defer f.Release()

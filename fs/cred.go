@@ -3,6 +3,8 @@ package fs
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -21,14 +23,14 @@ import (
 // another is taken for what was there before. The calling thread waits for the
 // answer meanwhile: it neither ends nor changes.
 type creds struct {
-	logf    func(format string, args ...any) // may be nil
+	log     *slog.Logger // may be nil
 	outside sync.Once
 	hidden  sync.Once
 }
 
 // ids is the credential for what needs no right, without supplementary groups.
 func (c *creds) ids(h *fuse.InHeader) nfsclient.Cred {
-	return nfsclient.Cred{Sys: true, UID: h.Uid, GID: h.Gid}
+	return nfsclient.Cred{UID: h.Uid, GID: h.Gid}
 }
 
 // of is the credential of a request's caller: its effective user and group as
@@ -57,8 +59,8 @@ func (c *creds) of(h *fuse.InHeader) nfsclient.Cred {
 }
 
 func (c *creds) once(o *sync.Once, format string, args ...any) {
-	if c.logf != nil {
-		o.Do(func() { c.logf(format, args...) })
+	if c.log != nil {
+		o.Do(func() { c.log.Warn(fmt.Sprintf(format, args...)) })
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,8 +34,8 @@ type Config struct {
 	// ReadAheadKiB, when positive, is what the kernel's own read-ahead is
 	// raised to where we may (root).
 	ReadAheadKiB int
-	// Logf may be nil. It is told once of what the mount cannot do.
-	Logf func(format string, args ...any)
+	// Log may be nil. It is told once of what the mount cannot do.
+	Log *slog.Logger
 	// Debug logs every request.
 	Debug bool
 }
@@ -165,7 +166,7 @@ func newFS(c *cache.Cache, k *Kernel, cfg Config) (f *FS, stop func()) {
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		cache:         c,
 		cfg:           cfg,
-		creds:         creds{logf: cfg.Logf},
+		creds:         creds{log: cfg.Log},
 		nodes:         newNodes(c),
 		kernel:        k,
 		dropping:      make(chan struct{}, maxDropping),

@@ -22,7 +22,7 @@ type everyName struct {
 func (s *everyName) attr(kind nfsclient.FileType, id uint64) nfsclient.Attr {
 	t := time.Unix(1_700_000_000, int64(id))
 	return nfsclient.Attr{Type: kind, Mode: 0o644, Nlink: 1, UID: 1000, GID: 1000, Size: id, Used: id,
-		FSID: 1, FileID: id, Atime: t, Mtime: t, Ctime: t}
+		FSID: 1, FileID: id, Atime: t, Mtime: t, Ctime: t, Change: nfsclient.ChangeByTimes(id, t, t)}
 }
 
 func (s *everyName) Root() (nfsclient.Handle, nfsclient.Attr) {
@@ -76,7 +76,7 @@ func TestMemoryOfNames(t *testing.T) {
 	const names, most = 100_000, 720
 	c := newEveryName(t)
 	table := newNodes(c)
-	cr := nfsclient.Cred{Sys: true, UID: 1000, GID: 1000}
+	cr := nfsclient.Cred{UID: 1000, GID: 1000}
 	all := make([]uint64, names)
 	before := heap()
 	for k := range all {

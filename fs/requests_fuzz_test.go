@@ -14,6 +14,7 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 	"github.com/rdmafs/rdmafs/transport/tcp"
@@ -33,7 +34,7 @@ func overServer(t testing.TB) *FS {
 	addr, err := server.ListenTCP("127.0.0.1:0")
 	must(err)
 	dialTo := func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
-		d, err := tcp.NewDialer(tcp.Config{Addr: to, MachineName: "host"})
+		d, err := tcp.NewDialer(tcp.Config{Addr: to})
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +44,7 @@ func overServer(t testing.TB) *FS {
 	caller, err := dialTo(context.Background(), addr)
 	must(err)
 	client, err := nfs3.Mount(context.Background(), nfs3.Config{Host: "server", Addr: addr.Addr(), Export: "/export", Caller: caller,
-		Dial: dialTo, MountPort: addr.Port(), Cred: nfsclient.Cred{Sys: true}, Logf: t.Logf})
+		Dial: dialTo, MountPort: addr.Port(), Cred: nfsclient.Cred{}, Log: testlog.New(t)})
 	must(err)
 	t.Cleanup(func() { must(client.Close(context.Background())) })
 	pool, err := bufpool.New(bufpool.Config{Limit: 16 << 20, Register: client.Register, Unregister: client.Unregister})

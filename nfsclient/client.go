@@ -3,12 +3,8 @@ package nfsclient
 import (
 	"context"
 
-	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
-
-// Cred is the user on whose behalf a call is made.
-type Cred = transport.Cred
 
 // Client is a mounted export. ctx bounds a call beyond what timeo and retrans
 // do; errors are *Error for what the server answered, and the transport's

@@ -6,6 +6,14 @@ import "time"
 // compare and serve as map keys.
 type Handle string
 
+// Cred is the user on whose behalf a call is made. How the client proves to the
+// server who that is, be it by AUTH_SYS or by Kerberos, is its own affair.
+type Cred struct {
+	UID, GID uint32
+	// GIDs are the supplementary groups.
+	GIDs []uint32
+}
+
 // FileType is the kind of a file.
 type FileType uint8
 
@@ -36,18 +44,13 @@ type Attr struct {
 	Atime    time.Time
 	Mtime    time.Time
 	Ctime    time.Time
+	Change   ChangeID
 }
 
-// PreAttr is a file's state just before an operation (RFC 1813 wcc_attr).
-type PreAttr struct {
-	Size         uint64
-	Mtime, Ctime time.Time
-}
-
-// Wcc is weak cache consistency data (RFC 1813 section 2.6): each half may be
-// missing.
+// Wcc is weak cache consistency data (RFC 1813 section 2.6): the states just
+// before and after an operation. Each may be missing.
 type Wcc struct {
-	Before *PreAttr
+	Before *ChangeID
 	After  *Attr
 }
 

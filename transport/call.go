@@ -11,21 +11,16 @@ import (
 // a reconnect onto another one.
 type Payload = mem.Vec
 
-// Cred says on whose behalf a call is made. The zero Cred is AUTH_NONE.
-type Cred struct {
-	// Sys selects AUTH_SYS (RFC 5531 appendix A) with the fields below.
-	Sys      bool
-	UID, GID uint32
-	// GIDs are the supplementary groups; AUTH_SYS carries the first 16.
-	GIDs []uint32
-}
-
 // Call is one remote procedure call. Args and Result may be run several times,
 // once for each time the call is sent, one after the other and never after
 // Caller.Call has returned.
 type Call struct {
 	Prog, Vers, Proc uint32
-	Cred             Cred
+	// Cred authenticates the call; nil means AuthNone.
+	Cred Cred
+	// NoDirect forbids direct placement for this call: Send and Recv travel in
+	// the messages. A Cred with Protection implies it.
+	NoDirect bool
 	// Args encodes the arguments; w.Payload(i) marks where Send[i] stands.
 	// nil means void.
 	Args func(w *xdr.Writer)
@@ -41,6 +36,17 @@ type Call struct {
 	// ReplyMax bounds the reply's results in bytes, Recv data not counted. It
 	// decides whether a reply chunk is offered, and must not be too low.
 	ReplyMax int
+}
+
+// Direct reports whether Send and Recv may be placed directly.
+func (c *Call) Direct() bool { return !c.NoDirect && c.Protection() == nil }
+
+// Protection is that of the credential.
+func (c *Call) Protection() Protection {
+	if c.Cred == nil {
+		return nil
+	}
+	return c.Cred.Protection()
 }
 
 // Caller makes calls on a server. Its methods may be called from any goroutine.
@@ -104,7 +110,10 @@ type Request struct {
 	Peer             string
 	XID              uint32
 	Prog, Vers, Proc uint32
-	Cred             Cred
+	// Flavor is that of the credential, FlavorNone or FlavorSys; Sys is what
+	// FlavorSys carries, but for the machine's name.
+	Flavor uint32
+	Sys    AuthSys
 	// Low and High are the versions served, to be set with ProgMismatch.
 	Low, High uint32
 	// Args stands at the arguments; Args.Data yields items that may have

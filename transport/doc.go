@@ -1,6 +1,6 @@
 // Package transport is the seam between NFS and the ways its calls travel.
 //
-// It owns the vocabulary: Call, Payload, Fate, Caller on the requester's
+// It owns the vocabulary: Call, Cred, Payload, Fate, Caller on the requester's
 // side, Request and Handler on the responder's. A codec marks payloads; a
 // transport moves them. NFS code never sees keys, thresholds or segments, so
 // TCP and RDMA share every line of it and every test.

@@ -12,8 +12,8 @@ import (
 const testBlock = 8192
 
 var (
-	alice = &Writer{nfsclient.Cred{Sys: true, UID: 1}, UserKey{Sys: true, UID: 1}}
-	bob   = &Writer{nfsclient.Cred{Sys: true, UID: 2}, UserKey{Sys: true, UID: 2}}
+	alice = &Writer{nfsclient.Cred{UID: 1}, UserKey{UID: 1}}
+	bob   = &Writer{nfsclient.Cred{UID: 2}, UserKey{UID: 2}}
 
 	errLater  = &nfsclient.Error{Op: "TEST", Status: nfsclient.ErrJukebox}
 	errDenied = &nfsclient.Error{Op: "TEST", Status: nfsclient.ErrAccess}

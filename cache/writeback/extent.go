@@ -11,7 +11,6 @@ import (
 
 // UserKey tells users apart: two credentials with equal keys are the same.
 type UserKey struct {
-	Sys      bool
 	UID, GID uint32
 	Groups   uint64 // a hash
 }

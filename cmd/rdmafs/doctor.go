@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -114,7 +115,7 @@ func parseServer(s string) (source, error) {
 
 // examined is the mount taken apart for the doctor.
 func (m *mountArgs) examined(words string) *doctor.Case {
-	silent := func(string, ...any) {}
+	silent := slog.New(slog.DiscardHandler)
 	machine := machineName()
 	return &doctor.Case{
 		Target: m.src.text, Host: m.src.host, Export: m.src.export, Words: words,
@@ -182,7 +183,7 @@ func (m *mountArgs) chosen(provider string) bool {
 // ways are the ways of the mount, each alone, and then those that other options
 // would choose. NFS has different ports over RDMA and TCP, so that a port= for
 // one is not the other's; but a server may have both on one.
-func (m *mountArgs) ways(machine string, logf func(string, ...any)) []doctor.Way {
+func (m *mountArgs) ways(machine string, log *slog.Logger) []doctor.Way {
 	var chosen, others []doctor.Way
 	add := func(proto, provider string, port uint16, isChosen bool) {
 		way := *m
@@ -197,7 +198,7 @@ func (m *mountArgs) ways(machine string, logf func(string, ...any)) []doctor.Way
 		}
 		w := doctor.Way{Name: proto, Port: port, Chosen: isChosen, Options: words,
 			Open: func(ctx context.Context, at netip.Addr) (doctor.Contact, error) {
-				return way.contact(ctx, at, machine, logf)
+				return way.contact(ctx, at, machine, log)
 			}}
 		if provider != "" {
 			w.Name += "/" + provider
@@ -228,13 +229,13 @@ func (m *mountArgs) ways(machine string, logf func(string, ...any)) []doctor.Way
 }
 
 // contact opens the one way that m's options leave.
-func (m *mountArgs) contact(ctx context.Context, at netip.Addr, machine string, logf func(string, ...any)) (doctor.Contact, error) {
+func (m *mountArgs) contact(ctx context.Context, at netip.Addr, machine string, log *slog.Logger) (doctor.Contact, error) {
 	addr := netip.AddrPortFrom(at, m.opts.port)
-	ways, without := m.routes(ctx, addr, machine, logf)
+	ways, without := m.routes(ctx, addr, machine, log)
 	if len(ways) == 0 {
 		return nil, errors.Join(without...)
 	}
-	return &contact{m, newSession(m, addr, ways[0][0], logf), machine, logf}, nil
+	return &contact{m, newSession(m, addr, ways[0][0], log), machine, log}, nil
 }
 
 // contact is a session that is looked at instead of used.
@@ -242,7 +243,7 @@ type contact struct {
 	m       *mountArgs
 	s       *session
 	machine string
-	logf    func(string, ...any)
+	log     *slog.Logger
 }
 
 func (c *contact) Connect(ctx context.Context) (transport.Link, error) {
@@ -263,7 +264,7 @@ func (c *contact) Mount(ctx context.Context) (string, error) {
 	if err := c.s.connect(ctx, c.m); err != nil {
 		return "", err
 	}
-	if err := c.s.mount(ctx, c.m, c.machine, c.logf); err != nil {
+	if err := c.s.mount(ctx, c.m, c.machine, c.log); err != nil {
 		return "", err
 	}
 	i := c.s.client.Info()
@@ -274,10 +275,10 @@ func (c *contact) Client() nfsclient.Client { return c.s.client }
 
 func (c *contact) LoweredMTU() int { return c.s.route.loweredMTU(c.s.addr.Addr()) }
 
-func (c *contact) Close() { _ = c.s.close(context.Background(), c.logf) }
+func (c *contact) Close() { _ = c.s.close(context.Background(), c.log) }
 
 // trial mounts on a temporary directory, and unmounts.
-func (m *mountArgs) trial(ctx context.Context, logf func(string, ...any)) (how string, err error) {
+func (m *mountArgs) trial(ctx context.Context, log *slog.Logger) (how string, err error) {
 	dir, err := os.MkdirTemp("", "rdmafs-doctor.")
 	if err != nil {
 		return "", err
@@ -285,7 +286,7 @@ func (m *mountArgs) trial(ctx context.Context, logf func(string, ...any)) (how s
 	defer func() { err = errors.Join(err, os.Remove(dir)) }()
 	on := *m
 	on.dir = dir
-	l, err := on.begin(ctx, logf)
+	l, err := on.begin(ctx, log)
 	if err != nil {
 		return "", err
 	}
@@ -295,7 +296,7 @@ func (m *mountArgs) trial(ctx context.Context, logf func(string, ...any)) (how s
 		return "", fmt.Errorf("the mount works, but %s cannot be unmounted again: %w", dir, err)
 	}
 	l.fs.Wait()
-	return how, l.session.close(context.Background(), logf)
+	return how, l.session.close(context.Background(), log)
 }
 
 // lockedMemory is what a mount makes of the limit on locked memory.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -153,24 +154,24 @@ type live struct {
 
 // begin does everything that makes a mount usable. When it fails nothing is
 // left of it.
-func (m *mountArgs) begin(ctx context.Context, logf func(string, ...any)) (*live, error) {
-	s, err := connect(ctx, m, logf)
+func (m *mountArgs) begin(ctx context.Context, log *slog.Logger) (*live, error) {
+	s, err := connect(ctx, m, log)
 	if err != nil {
 		return nil, err
 	}
 	kernel := fs.NewKernel()
-	if err := s.startCache(kernel, logf); err != nil {
-		s.close(ctx, logf)
+	if err := s.startCache(kernel, log); err != nil {
+		s.close(ctx, log)
 		return nil, err
 	}
 	control, err := newControl(m.dir)
 	if err != nil {
-		s.close(ctx, logf)
+		s.close(ctx, log)
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		control.finish(nil)
-		s.close(ctx, logf)
+		s.close(ctx, log)
 		return nil, err
 	}
 	var mounted *fs.FS
@@ -182,14 +183,14 @@ func (m *mountArgs) begin(ctx context.Context, logf func(string, ...any)) (*live
 			DefaultPermissions: m.opts.defaultPermissions,
 			Options:            m.opts.fuse,
 			ReadAheadKiB:       kernelReadAheadKiB,
-			Logf:               logf,
+			Log:                log,
 			Debug:              m.debug,
 		})
 		return err
 	})
 	if err != nil {
 		control.finish(nil)
-		s.close(ctx, logf)
+		s.close(ctx, log)
 		return nil, explainMount(err, words, m.dir)
 	}
 	return &live{s, control, mounted}, nil
@@ -197,7 +198,7 @@ func (m *mountArgs) begin(ctx context.Context, logf func(string, ...any)) (*live
 
 // serve mounts, tells whoever waits, and serves until unmounted.
 func (m *mountArgs) serve() error {
-	log := newLogger(m.foreground, m.dir)
+	log := newLogger(m.foreground, m.debug, m.dir)
 	fail := func(err error) error { return withCode(exitFail, nameSource(m.src, err)) }
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -215,7 +216,7 @@ func (m *mountArgs) serve() error {
 			return p.tell()
 		}
 	}
-	l, err := m.begin(ctx, log.Printf)
+	l, err := m.begin(ctx, log)
 	if err != nil {
 		return fail(err)
 	}
@@ -225,36 +226,36 @@ func (m *mountArgs) serve() error {
 	control.sync = func(ctx context.Context) error {
 		err := s.cache.Sync(ctx)
 		if err != nil {
-			log.Printf("sync: %v", err) // who asked for it may have gone
+			log.Warn(fmt.Sprintf("sync: %v", err)) // who asked for it may have gone
 		}
 		return err
 	}
 	go control.runServe(newStatus(m, s), mounted.Device(), forced.start)
 	if note := s.route.memory.note; note != "" {
-		log.Printf("note: %s", note)
+		log.Warn("note: " + note)
 		tellParent(fmt.Sprintf("note: %s: %s", m.src.text, note))
 	}
 	if err := tellReady(); err != nil {
-		log.Printf("whoever asked for the mount has gone before it was usable: %v", err)
+		log.Warn(fmt.Sprintf("whoever asked for the mount has gone before it was usable: %v", err))
 		if dir, err := mounted.Place(); err == nil {
 			_ = detach(dir, true) // busy with whoever came across it
 		}
 	} else {
-		log.Printf("mounted %s (%s, %s)", m.src.text, s.how, s.client.Info().Version)
+		log.Info(fmt.Sprintf("mounted %s (%s, %s)", m.src.text, s.how, s.client.Info().Version))
 	}
 
 	end := func(err error, well string) error {
 		if err != nil {
-			log.Printf("DATA MAY BE LOST: %v", err)
+			log.Error(fmt.Sprintf("DATA MAY BE LOST: %v", err))
 			control.finish(err)
 			return fail(err)
 		}
-		log.Print(well)
+		log.Info(well)
 		control.finish(nil)
 		return nil
 	}
 	unmounted, watcher, detached := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	go runUnmountOnSignal(ctx, stop, mounted, unmounted, detached, watcher, log.Printf)
+	go runUnmountOnSignal(ctx, stop, mounted, unmounted, detached, watcher, log)
 	ended := make(chan struct{})
 	go runWait(mounted, ended)
 	select {
@@ -265,14 +266,14 @@ func (m *mountArgs) serve() error {
 		return end(errors.Join(s.cache.Sync(forced.late), control.stopSyncs()), "ended by a signal: the mount was detached, and files still open on it fail from now on")
 	case <-forced.late.Done():
 		err := errors.New("files were open, and what they had not written is lost")
-		log.Printf("forced to end: %v", err)
+		log.Error(fmt.Sprintf("forced to end: %v", err))
 		control.finish(err)
 		return fail(err) // the kernel fails what is left of the mount
 	}
 	close(unmounted)
 	<-watcher
 	unheard := control.stopSyncs()
-	return end(errors.Join(unheard, s.close(forced.late, log.Printf)), "unmounted")
+	return end(errors.Join(unheard, s.close(forced.late, log)), "unmounted")
 }
 
 // runWait closes ended when the file system has been unmounted.
@@ -294,7 +295,7 @@ func nameSource(src source, err error) error {
 // runUnmountOnSignal unmounts on the first SIGINT or SIGTERM, if nothing is
 // open, or closes detached if somebody has done so already. After it a second
 // signal ends the process, as by default.
-func runUnmountOnSignal(ctx context.Context, stop func(), f *fs.FS, unmounted <-chan struct{}, detached, done chan<- struct{}, logf func(string, ...any)) {
+func runUnmountOnSignal(ctx context.Context, stop func(), f *fs.FS, unmounted <-chan struct{}, detached, done chan<- struct{}, log *slog.Logger) {
 	defer close(done)
 	select {
 	case <-unmounted:
@@ -312,7 +313,7 @@ func runUnmountOnSignal(ctx context.Context, stop func(), f *fs.FS, unmounted <-
 	case errors.Is(err, fs.ErrDetached):
 		close(detached)
 	case err != nil:
-		logf("cannot unmount on signal: %v (a second signal ends the process and loses unwritten data)", err)
+		log.Warn(fmt.Sprintf("cannot unmount on signal: %v (a second signal ends the process and loses unwritten data)", err))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -42,7 +43,7 @@ type session struct {
 // connect reaches the server and mounts the export, over the first of its
 // addresses and of the routes to it that answers. The error tells what was
 // tried and why each failed.
-func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*session, error) {
+func connect(ctx context.Context, m *mountArgs, log *slog.Logger) (*session, error) {
 	addrs, err := m.src.resolve(ctx)
 	if err != nil {
 		return nil, err
@@ -50,20 +51,20 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 	machine := machineName()
 	var failed, without []error
 	for _, a := range addrs {
-		s, none, err := connectAt(ctx, m, netip.AddrPortFrom(a, m.opts.nfsPort()), machine, logf)
+		s, none, err := connectAt(ctx, m, netip.AddrPortFrom(a, m.opts.nfsPort()), machine, log)
 		without = append(without, none...)
 		var away *unreachableError
 		if err != nil && errors.As(err, &away) && m.opts.proto == "rdma" && m.opts.port == 0 {
 			if port, why := registeredPort(ctx, m, a, machine); port != 0 {
-				logf("rpcbind on %s says that NFS over RDMA is on port %d", a, port)
-				s, _, err = connectAt(ctx, m, netip.AddrPortFrom(a, port), machine, logf)
+				log.Info(fmt.Sprintf("rpcbind on %s says that NFS over RDMA is on port %d", a, port))
+				s, _, err = connectAt(ctx, m, netip.AddrPortFrom(a, port), machine, log)
 			} else {
 				err = errors.Join(err, why)
 			}
 		}
 		if s != nil {
 			for _, err := range append(without, failed...) {
-				logf("not taken: %v", err)
+				log.Info(fmt.Sprintf("not taken: %v", err))
 			}
 			return s, nil
 		}
@@ -80,21 +81,21 @@ func connect(ctx context.Context, m *mountArgs, logf func(string, ...any)) (*ses
 }
 
 // routes are routes found in the time that a mount has.
-func (m *mountArgs) routes(ctx context.Context, addr netip.AddrPort, machine string, logf func(string, ...any)) (found [][]*route, without []error) {
+func (m *mountArgs) routes(ctx context.Context, addr netip.AddrPort, machine string, log *slog.Logger) (found [][]*route, without []error) {
 	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
 	defer cancel()
-	return routes(ctx, &m.opts, addr, machine, logf)
+	return routes(ctx, &m.opts, addr, machine, log)
 }
 
 // connectAt is connect for one address. without tells why there were not more
 // ways to it; without any, there is neither a session nor an error.
-func connectAt(ctx context.Context, m *mountArgs, addr netip.AddrPort, machine string, logf func(string, ...any)) (_ *session, without []error, _ error) {
-	ways, without := m.routes(ctx, addr, machine, logf)
+func connectAt(ctx context.Context, m *mountArgs, addr netip.AddrPort, machine string, log *slog.Logger) (_ *session, without []error, _ error) {
+	ways, without := m.routes(ctx, addr, machine, log)
 	var failed []error
 	for i, row := range ways {
-		s, err := race(ctx, m, addr, row, logf)
+		s, err := race(ctx, m, addr, row, log)
 		if err == nil {
-			err = s.mount(ctx, m, machine, logf)
+			err = s.mount(ctx, m, machine, log)
 		}
 		if err != nil {
 			if s != nil {
@@ -141,7 +142,7 @@ const laggard = 3 * time.Second
 
 // race connects over all routes of a row at once. The first that answers is
 // the session's; the others are closed.
-func race(ctx context.Context, m *mountArgs, addr netip.AddrPort, row []*route, logf func(string, ...any)) (*session, error) {
+func race(ctx context.Context, m *mountArgs, addr netip.AddrPort, row []*route, log *slog.Logger) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
 	defer cancel()
 	type outcome struct {
@@ -151,7 +152,7 @@ func race(ctx context.Context, m *mountArgs, addr netip.AddrPort, row []*route, 
 	out := make(chan outcome, len(row))
 	runConnect := func(s *session) { out <- outcome{s, s.connect(ctx, m)} }
 	for _, r := range row {
-		go runConnect(newSession(m, addr, r, logf))
+		go runConnect(newSession(m, addr, r, log))
 	}
 	var won *session
 	var failed []error
@@ -177,14 +178,14 @@ func race(ctx context.Context, m *mountArgs, addr netip.AddrPort, row []*route, 
 }
 
 // newSession is a session over a route, not yet connected.
-func newSession(m *mountArgs, addr netip.AddrPort, r *route, logf func(string, ...any)) *session {
+func newSession(m *mountArgs, addr netip.AddrPort, r *route, log *slog.Logger) *session {
 	return &session{how: r.how, addr: addr, route: r, opts: m.opts, caller: reconnect.New(r.dialer, reconnect.Config{
 		Timeo:    m.opts.timeo,
 		Retrans:  m.opts.retrans,
 		Soft:     m.opts.soft,
 		NConnect: m.opts.nconnect,
 		Server:   m.src.host,
-		Logf:     logf,
+		Log:      log,
 	})}
 }
 
@@ -197,10 +198,10 @@ func (s *session) connect(ctx context.Context, m *mountArgs) error {
 }
 
 // mount mounts the export over the session's connection.
-func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf func(string, ...any)) error {
+func (s *session) mount(ctx context.Context, m *mountArgs, machine string, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, m.connectTimeout())
 	defer cancel()
-	config := m.mountd(s.addr.Addr(), machine, logf)
+	config := m.mountd(s.addr.Addr(), machine, log)
 	config.Caller, config.RSize, config.WSize = s.caller, s.opts.rsize, s.opts.wsize
 	c, err := nfs3.Mount(ctx, config)
 	if err != nil {
@@ -208,7 +209,7 @@ func (s *session) mount(ctx context.Context, m *mountArgs, machine string, logf 
 	}
 	s.client = c
 	if v := s.caller.Stats().Terms.Version; s.opts.rdmaVers == "2" && v == 1 {
-		logf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr)
+		log.Warn(fmt.Sprintf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr))
 	}
 	return nil
 }
@@ -223,7 +224,7 @@ func machineName() string {
 
 // mountd is the configuration of what is asked of mountd and rpcbind at an
 // address.
-func (m *mountArgs) mountd(at netip.Addr, machine string, logf func(string, ...any)) nfs3.Config {
+func (m *mountArgs) mountd(at netip.Addr, machine string, log *slog.Logger) nfs3.Config {
 	return nfs3.Config{
 		Host:   m.src.host,
 		Addr:   at,
@@ -231,9 +232,10 @@ func (m *mountArgs) mountd(at netip.Addr, machine string, logf func(string, ...a
 		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
 			return dialTCP(ctx, to, machine, m.opts.srcAddr)
 		},
-		MountPort: m.opts.mountPort,
-		Cred:      ownCred(),
-		Logf:      logf,
+		MachineName: machine,
+		MountPort:   m.opts.mountPort,
+		Cred:        ownCred(),
+		Log:         log,
 	}
 }
 
@@ -253,7 +255,7 @@ func dialTCP(ctx context.Context, to netip.AddrPort, machine string, from netip.
 
 // ownCred is the credential for the calls of the mount itself.
 func ownCred() nfsclient.Cred {
-	cr := nfsclient.Cred{Sys: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	cr := nfsclient.Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	groups, err := os.Getgroups()
 	if err != nil {
 		return cr
@@ -308,7 +310,7 @@ func (s *session) explainConnect(err error) error {
 }
 
 // startCache makes the buffers and the cache of a mounted session.
-func (s *session) startCache(k *fs.Kernel, logf func(string, ...any)) error {
+func (s *session) startCache(k *fs.Kernel, log *slog.Logger) error {
 	pool, err := bufpool.New(bufpool.Config{Limit: s.route.memory.pool, Register: s.client.Register, Unregister: s.client.Unregister})
 	if err != nil {
 		return err
@@ -325,7 +327,7 @@ func (s *session) startCache(k *fs.Kernel, logf func(string, ...any)) error {
 		ReadOnly:  s.opts.readOnly,
 		ReadAhead: readAheadBytes,
 		Kernel:    k,
-		Logf:      logf,
+		Log:       log,
 	})
 	if err != nil {
 		return errors.Join(err, pool.Close())
@@ -337,21 +339,21 @@ func (s *session) startCache(k *fs.Kernel, logf func(string, ...any)) error {
 // close writes everything that is not safe yet, unmounts the export and
 // disconnects. An error means that data was lost. A server that is away is
 // waited for, as hard mounts do, until ctx ends.
-func (s *session) close(ctx context.Context, logf func(string, ...any)) error {
+func (s *session) close(ctx context.Context, log *slog.Logger) error {
 	var lost error
 	if s.cache != nil {
 		lost = s.cache.Close(ctx)
 	}
 	if s.pool != nil {
 		if err := s.pool.Close(); err != nil {
-			logf("closing the buffers: %v", err)
+			log.Warn(fmt.Sprintf("closing the buffers: %v", err))
 		}
 	}
 	if s.client != nil {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		if err := s.client.Close(ctx); err != nil {
-			logf("unmounting at the server: %v", err)
+			log.Info(fmt.Sprintf("unmounting at the server: %v", err))
 		}
 		s.caller = nil // the client's, closed with it
 	}

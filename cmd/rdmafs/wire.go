@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 
 	"github.com/rdmafs/rdmafs/cmd/rdmafs/doctor"
@@ -28,7 +29,7 @@ type provider struct {
 	needs   string
 	missing func() error
 	// open finds a device that leads to addr.
-	open func(ctx context.Context, o *options, addr netip.AddrPort, logf func(string, ...any)) (verbs.Device, error)
+	open func(ctx context.Context, o *options, addr netip.AddrPort, log *slog.Logger) (verbs.Device, error)
 }
 
 // providers that -o rdma= can name. auto tries them in the order of their turns,
@@ -36,16 +37,16 @@ type provider struct {
 var providers = []provider{
 	{name: "ibv", turn: 0, devices: true, needs: "an RDMA device, and rdma-core", missing: ibv.Available, open: openIBV},
 	{name: "iwarp", turn: 1, needs: "TCP, and nothing else is needed", missing: nothing,
-		open: func(_ context.Context, o *options, _ netip.AddrPort, _ func(string, ...any)) (verbs.Device, error) {
+		open: func(_ context.Context, o *options, _ netip.AddrPort, _ *slog.Logger) (verbs.Device, error) {
 			return iwarp.Open(iwarp.Config{CRC: o.crc}), nil
 		}},
 	{name: "roce", turn: 1, needs: "UDP port 4791, and nothing else is needed", missing: nothing,
-		open: func(_ context.Context, _ *options, _ netip.AddrPort, logf func(string, ...any)) (verbs.Device, error) {
-			return roce.Open(roce.Config{Logf: logf}), nil
+		open: func(_ context.Context, _ *options, _ netip.AddrPort, log *slog.Logger) (verbs.Device, error) {
+			return roce.Open(roce.Config{Log: log}), nil
 		}},
 }
 
-func openIBV(ctx context.Context, o *options, addr netip.AddrPort, _ func(string, ...any)) (verbs.Device, error) {
+func openIBV(ctx context.Context, o *options, addr netip.AddrPort, _ *slog.Logger) (verbs.Device, error) {
 	keys := map[string]ibv.Keys{"": ibv.AutoKeys, "window": ibv.WindowKeys, "region": ibv.RegionKeys}[o.reg]
 	return ibv.Open(ctx, ibv.Config{Peer: addr, Local: o.srcAddr, Adapter: o.rdmaDev, Keys: keys})
 }
@@ -100,7 +101,7 @@ func (r *route) close() {
 
 // routes are the ways to addr that the options allow, in the order to try them,
 // those of a row at once, and why there are no more.
-func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string, logf func(string, ...any)) (found [][]*route, without []error) {
+func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string, log *slog.Logger) (found [][]*route, without []error) {
 	if o.srcAddr.IsValid() && o.srcAddr.Is4() != addr.Addr().Is4() {
 		return nil, []error{fmt.Errorf("%s cannot be reached from srcaddr=%s, an address of another kind", addr.Addr(), o.srcAddr)}
 	}
@@ -116,7 +117,7 @@ func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string
 		if o.rdma != "auto" && o.rdma != p.name {
 			continue
 		}
-		dev, err := p.open(ctx, o, addr, logf)
+		dev, err := p.open(ctx, o, addr, log)
 		if err != nil {
 			without = append(without, fmt.Errorf("rdma=%s: %w", p.name, err))
 			continue
@@ -141,7 +142,6 @@ func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string
 				Device:      dev,
 				Addr:        addr,
 				LocalAddr:   o.srcAddr,
-				MachineName: machine,
 				InlineSend:  o.inline,
 				InlineRecv:  o.inline,
 				NoDDP:       o.noDDP,
@@ -151,7 +151,7 @@ func routes(ctx context.Context, o *options, addr netip.AddrPort, machine string
 				CCP:         o.ccp,
 				ReadReplies: o.readRead,
 				Padding:     rpcrdma.Padding{Align: o.padAlign, Threshold: o.padThreshold},
-				Logf:        logf,
+				Log:         log,
 			}),
 		})
 	}
@@ -184,5 +184,5 @@ func (r *route) versions(ctx context.Context) (low, high uint32, err error) {
 }
 
 func tcpDialer(addr netip.AddrPort, machine string, from netip.Addr) (transport.Dialer, error) {
-	return tcp.NewDialer(tcp.Config{Addr: addr, MachineName: machine, LocalAddr: from, ReservedPort: mayBindReserved()})
+	return tcp.NewDialer(tcp.Config{Addr: addr, LocalAddr: from, ReservedPort: mayBindReserved()})
 }

@@ -117,8 +117,10 @@ type request struct {
 	send     []transport.Payload
 	recv     []transport.Payload
 
-	// call is made from the above; its functions may be there already.
+	// call is made from the above; its functions may be there already. sys is
+	// its credential.
 	call transport.Call
+	sys  transport.AuthSys
 }
 
 // do calls until the server's answer is not JUKEBOX. Answers other than OK are
@@ -128,7 +130,8 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 	if q.call.Args == nil {
 		q.call.Args, q.call.Result = q.args.Append, parser(q.res)
 	}
-	q.call.Prog, q.call.Vers, q.call.Proc, q.call.Cred = wire.NFSProgram, wire.NFSVersion, q.proc, cr
+	q.call.Prog, q.call.Vers, q.call.Proc, q.call.Cred = wire.NFSProgram, wire.NFSVersion, q.proc, &q.sys
+	q.sys = c.cf.sys(cr)
 	q.call.Send, q.call.Recv, q.call.ReplyMax = q.send, q.recv, q.replyMax
 	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
 		if err := c.caller.Call(ctx, &q.call); err != nil {
@@ -139,7 +142,7 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 			return nil
 		case nfsclient.ErrJukebox:
 			if delay == firstDelay {
-				c.cf.Logf("%s: server asks to try %s later", c.cf.Host, q.op)
+				c.cf.Log.Info(fmt.Sprintf("%s: server asks to try %s later", c.cf.Host, q.op))
 			}
 			if err := c.sleep(ctx, delay); err != nil {
 				return fmt.Errorf("%s: server asked to try later: %w", q.op, err)

@@ -27,7 +27,8 @@ func TestGetAttrConverts(t *testing.T) {
 	got, err := c.GetAttr(t.Context(), cred, "h")
 	want := nfsclient.Attr{Type: nfsclient.BlockDevice, Mode: 0o4755, Nlink: 2, UID: 3, GID: 4, Size: 5, Used: 6,
 		Rdev: nfsclient.Device{Major: 7, Minor: 8}, FSID: 9, FileID: 10,
-		Atime: time.Unix(11, 12), Mtime: time.Unix(1<<32-1, 999999999), Ctime: time.Unix(0, 0)}
+		Atime: time.Unix(11, 12), Mtime: time.Unix(1<<32-1, 999999999), Ctime: time.Unix(0, 0),
+		Change: nfsclient.ChangeByTimes(5, time.Unix(1<<32-1, 999999999), time.Unix(0, 0))}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
@@ -49,7 +50,7 @@ func TestSetAttrConverts(t *testing.T) {
 	wcc, err := c.SetAttr(t.Context(), cred, "h", nfsclient.SetAttr{Mode: &mode, GID: &gid, Size: &size,
 		SetAtime: nfsclient.TimeServer, Atime: time.Unix(1, 1), SetMtime: nfsclient.TimeClient, Mtime: time.Unix(9, 8)})
 	wantStatus(t, err, nfsclient.ErrPerm)
-	if wcc.Before == nil || wcc.Before.Size != 7 || wcc.After == nil || wcc.After.FileID != 2 {
+	if wcc.Before == nil || *wcc.Before != nfsclient.ChangeByTimes(7, time.Unix(1, 0), time.Unix(0, 0)) || wcc.After == nil || wcc.After.FileID != 2 {
 		t.Errorf("wcc with the failure: %+v", wcc)
 	}
 }

@@ -2,6 +2,7 @@ package nfs3
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -29,8 +30,10 @@ type Config struct {
 	RSize, WSize int
 	// Cred is used for mounting.
 	Cred nfsclient.Cred
-	// Logf, when not nil, gets what is worth knowing and no error.
-	Logf func(format string, args ...any)
+	// MachineName is this host's name in AUTH_SYS credentials.
+	MachineName string
+	// Log may be nil. It gets what is worth knowing and no error.
+	Log *slog.Logger
 }
 
 const (
@@ -52,6 +55,11 @@ const (
 	// more, or say nothing.
 	maxNameMax = 255
 )
+
+// sys is the credential of calls made on behalf of cr.
+func (cf *Config) sys(cr nfsclient.Cred) transport.AuthSys {
+	return transport.AuthSys{Machine: cf.MachineName, UID: cr.UID, GID: cr.GID, GIDs: cr.GIDs}
+}
 
 // ioSize is the size of the largest read or write: the least of the bounds
 // given, of which those that are 0 do not count, in whole pages if it can be.

@@ -11,7 +11,8 @@ const modeBits = 0o7777
 func toAttr(a *wire.Attr) nfsclient.Attr {
 	return nfsclient.Attr{Type: a.Type, Mode: a.Mode & modeBits, Nlink: a.Nlink, UID: a.UID, GID: a.GID,
 		Size: a.Size, Used: a.Used, Rdev: a.Rdev, FSID: a.FSID, FileID: a.FileID,
-		Atime: a.Atime.Time(), Mtime: a.Mtime.Time(), Ctime: a.Ctime.Time()}
+		Atime: a.Atime.Time(), Mtime: a.Mtime.Time(), Ctime: a.Ctime.Time(),
+		Change: nfsclient.ChangeByTimes(a.Size, a.Mtime.Time(), a.Ctime.Time())}
 }
 
 // toPost is nil where the server left the attributes out.
@@ -26,7 +27,8 @@ func toPost(p *wire.PostAttr) *nfsclient.Attr {
 func toWcc(c *wire.Wcc) nfsclient.Wcc {
 	w := nfsclient.Wcc{After: toPost(&c.After)}
 	if c.Before.Set {
-		w.Before = &nfsclient.PreAttr{Size: c.Before.Size, Mtime: c.Before.Mtime.Time(), Ctime: c.Before.Ctime.Time()}
+		id := nfsclient.ChangeByTimes(c.Before.Size, c.Before.Mtime.Time(), c.Before.Ctime.Time())
+		w.Before = &id
 	}
 	return w
 }

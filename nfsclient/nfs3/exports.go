@@ -2,6 +2,7 @@ package nfs3
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
@@ -17,8 +18,8 @@ type Export struct {
 // Exports lists what a server exports, for people: texts are made harmless for
 // terminals. Of cf it needs what leads to mountd. Errors are *MountError.
 func Exports(ctx context.Context, cf Config) ([]Export, error) {
-	if cf.Logf == nil {
-		cf.Logf = func(string, ...any) {}
+	if cf.Log == nil {
+		cf.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := cf.findMountd(ctx); err != nil {
 		return nil, err
@@ -30,7 +31,7 @@ func Exports(ctx context.Context, cf Config) ([]Export, error) {
 	}
 	defer cf.close(c)
 	var res wire.ExportRes
-	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountExport, cf.Cred,
+	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountExport, cf.cred(),
 		&wire.Void{}, &res, wire.MountListReplyMax); err != nil {
 		return nil, cf.mountdError(at, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -211,7 +212,7 @@ func umnt(t *testing.T) *fakeServer {
 
 func config(t *testing.T, nfs *fakeServer, servers map[uint16][]*fakeServer) Config {
 	return Config{Host: "server", Addr: netip.MustParseAddr("192.0.2.1"), Export: "/export", Caller: nfs,
-		Dial: fakeDial(t, servers), MountPort: mountPort, Logf: t.Logf}
+		Dial: fakeDial(t, servers), MountPort: mountPort, Log: testlog.New(t)}
 }
 
 // mounted is a client of a server that has answered FSINFO and PATHCONF, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"slices"
@@ -21,8 +22,8 @@ const umountTimeout = 3 * time.Second
 
 // Mount mounts an export. ctx bounds it. Errors are *MountError.
 func Mount(ctx context.Context, cf Config) (*Client, error) {
-	if cf.Logf == nil {
-		cf.Logf = func(string, ...any) {}
+	if cf.Log == nil {
+		cf.Log = slog.New(slog.DiscardHandler)
 	}
 	if cf.Export == "" || len(cf.Export) > wire.MaxMountPath {
 		return nil, cf.fail(BadConfig, "the export's path is empty or too long", "name it as server:/path", nil)
@@ -56,8 +57,14 @@ func (cf *Config) fail(f Failure, why, hint string, err error) error {
 
 func (cf *Config) close(c transport.Caller) {
 	if err := c.Close(); err != nil {
-		cf.Logf("%s: closing a connection to rpcbind or mountd: %v", cf.Host, err)
+		cf.Log.Info(fmt.Sprintf("%s: closing a connection to rpcbind or mountd: %v", cf.Host, err))
 	}
+}
+
+// cred is the credential of calls to mountd.
+func (cf *Config) cred() transport.Cred {
+	sys := cf.sys(cf.Cred)
+	return &sys
 }
 
 // mnt asks mountd for the export's handle.
@@ -69,7 +76,7 @@ func (cf *Config) mnt(ctx context.Context) (nfsclient.Handle, error) {
 	}
 	defer cf.close(c)
 	var res wire.MntRes
-	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountMnt, cf.Cred,
+	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountMnt, cf.cred(),
 		&wire.PathArgs{Path: cf.Export}, &res, wire.MountMntReplyMax); err != nil {
 		return "", cf.mountdError(at, err)
 	}
@@ -118,7 +125,7 @@ func (cf *Config) refused(ctx context.Context, c transport.Caller, s wire.MountS
 // exports lists what the server exports, as a hint.
 func (cf *Config) exports(ctx context.Context, c transport.Caller) string {
 	var res wire.ExportRes
-	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountExport, cf.Cred,
+	if err := call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountExport, cf.cred(),
 		&wire.Void{}, &res, wire.MountListReplyMax); err != nil {
 		return "server does not tell its exports"
 	}
@@ -173,10 +180,10 @@ func (cf *Config) umount(ctx context.Context) {
 	c, err := cf.Dial(ctx, netip.AddrPortFrom(cf.Addr, cf.MountPort))
 	if err == nil {
 		defer cf.close(c)
-		err = call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountUmnt, cf.Cred,
+		err = call(ctx, c, wire.MountProgram, wire.MountVersion, wire.MountUmnt, cf.cred(),
 			&wire.PathArgs{Path: cf.Export}, &wire.Void{}, wire.NullReplyMax)
 	}
 	if err != nil {
-		cf.Logf("%s:%s: server was not told of the unmount: %v", cf.Host, cf.Export, err)
+		cf.Log.Info(fmt.Sprintf("%s:%s: server was not told of the unmount: %v", cf.Host, cf.Export, err))
 	}
 }

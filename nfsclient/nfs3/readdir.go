@@ -2,6 +2,7 @@ package nfs3
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
@@ -20,7 +21,7 @@ func (c *Client) ReadDir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.H
 		err := c.do(ctx, cr, readDirRequest(dir, from, plus, uint32(size), &res))
 		if st, _ := nfsclient.StatusOf(err); plus && st == nfsclient.ErrNotSupp {
 			c.noPlus.Store(true)
-			c.cf.Logf("%s: server has no READDIRPLUS", c.cf.Host)
+			c.cf.Log.Info(fmt.Sprintf("%s: server has no READDIRPLUS", c.cf.Host))
 			return c.ReadDir(ctx, cr, dir, from, false)
 		}
 		if err == nil && len(res.Entries) == 0 && !res.EOF {

@@ -74,7 +74,7 @@ func hasNoVersion(err error) bool {
 func getPort(ctx context.Context, c transport.Caller) (uint16, error) {
 	args := wire.GetPortArgs{Program: wire.MountProgram, Version: wire.MountVersion, Proto: wire.ProtoTCP}
 	var res wire.GetPortRes
-	err := call(ctx, c, wire.RpcbindProgram, wire.PortmapVersion, wire.PortmapGetPort, transport.Cred{}, &args, &res, wire.GetPortReplyMax)
+	err := call(ctx, c, wire.RpcbindProgram, wire.PortmapVersion, wire.PortmapGetPort, nil, &args, &res, wire.GetPortReplyMax)
 	if err == nil && res.Port > 65535 {
 		err = fmt.Errorf("%w: port %d", transport.ErrProtocol, res.Port)
 	}
@@ -87,7 +87,7 @@ func getAddr(ctx context.Context, c transport.Caller, vers uint32, at netip.Addr
 		args.NetID = "tcp6"
 	}
 	var res wire.GetAddrRes
-	err := call(ctx, c, wire.RpcbindProgram, vers, wire.RpcbindGetAddr, transport.Cred{}, &args, &res, wire.GetAddrReplyMax)
+	err := call(ctx, c, wire.RpcbindProgram, vers, wire.RpcbindGetAddr, nil, &args, &res, wire.GetAddrReplyMax)
 	if err != nil || res.Addr == "" {
 		return 0, err
 	}
@@ -135,7 +135,7 @@ func RDMAPort(ctx context.Context, server netip.Addr, dial func(context.Context,
 	defer func() { err = errors.Join(err, c.Close()) }()
 	var res wire.RpcbList
 	for _, vers := range []uint32{wire.RpcbindV4, wire.RpcbindV3} {
-		err = call(ctx, c, wire.RpcbindProgram, vers, wire.RpcbindDump, transport.Cred{}, &wire.Void{}, &res, wire.RpcbindDumpReplyMax)
+		err = call(ctx, c, wire.RpcbindProgram, vers, wire.RpcbindDump, nil, &wire.Void{}, &res, wire.RpcbindDumpReplyMax)
 		if err == nil || !hasNoVersion(err) {
 			break
 		}

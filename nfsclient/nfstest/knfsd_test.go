@@ -12,6 +12,7 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/test/knfsd"
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
@@ -22,7 +23,7 @@ import (
 // can travel. It runs as root there; the export does not squash.
 func TestKnfsd(t *testing.T) {
 	g := knfsd.StartTest(t, knfsd.Config{RDMA: []knfsd.Service{knfsd.SIW}})
-	root := nfsclient.Cred{Sys: true}
+	root := nfsclient.Cred{}
 	mountd := g.Addr(knfsd.Mountd)
 	t.Run("tcp", func(t *testing.T) {
 		RunAs(t, root, func(t *testing.T) nfsclient.Client {
@@ -72,7 +73,7 @@ func TestKnfsdRpcbind(t *testing.T) {
 				t.Fatal(err)
 			}
 			cf := nfs3.Config{Host: "guest", Addr: netip.MustParseAddr(addr), Export: "/none", Caller: nfs, Dial: dial,
-				Cred: nfsclient.Cred{Sys: true}, Logf: t.Logf}
+				Cred: nfsclient.Cred{}, Log: testlog.New(t)}
 			var me *nfs3.MountError
 			_, err = nfs3.Mount(t.Context(), cf)
 			if !errors.As(err, &me) || me.Failure != nfs3.NoExport && me.Failure != nfs3.NotPermitted || !strings.Contains(err.Error(), "server exports: /export") {

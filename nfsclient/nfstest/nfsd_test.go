@@ -9,6 +9,7 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
@@ -57,7 +58,7 @@ func dialTCP(_ context.Context, to netip.AddrPort) (transport.Caller, error) {
 func mount(t *testing.T, nfs transport.Caller, mountd netip.AddrPort) nfsclient.Client {
 	t.Helper()
 	c, err := nfs3.Mount(t.Context(), nfs3.Config{Host: "localhost", Addr: mountd.Addr(), Export: "/export", Caller: nfs,
-		Dial: dialTCP, MountPort: mountd.Port(), Cred: nfsclient.Cred{Sys: true}, Logf: t.Logf})
+		Dial: dialTCP, MountPort: mountd.Port(), Cred: nfsclient.Cred{}, Log: testlog.New(t)})
 	if err != nil {
 		if cerr := nfs.Close(); cerr != nil {
 			t.Error(cerr)

@@ -18,7 +18,7 @@ type Dial func(t *testing.T) nfsclient.Client
 
 // Run runs the suite as the user of this process.
 func Run(t *testing.T, dial Dial) {
-	RunAs(t, nfsclient.Cred{Sys: true, UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}, dial)
+	RunAs(t, nfsclient.Cred{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}, dial)
 }
 
 // RunAs runs the suite as a user. What only root may do is tested when that is

@@ -47,7 +47,7 @@ func run(bin string, rounds int, only []string) (err error) {
 	}
 	defer stop()
 	size := compare.Size{FileMiB: 256, SmallFiles: 2000, ListFiles: 10000, Random: 3 * time.Second, CPU: true}
-	results, err := compare.Run(systems, rounds, size, log.Printf)
+	results, err := compare.Run(systems, rounds, size, func(line string) { log.Print(line) })
 	if err != nil {
 		return err
 	}

@@ -89,9 +89,10 @@ func (e *export) newTime(t wire.SetTime) (vfs.NewTime, error) {
 	return vfs.NewTime{}, nil
 }
 
-// cred is the user that a call acts for on e. Groups are borrowed from c.
-func (e *export) cred(c *transport.Cred) vfs.Cred {
-	if !c.Sys || e.Squash == SquashAll {
+// cred is the user that a call acts for on e. Groups are borrowed from q.
+func (e *export) cred(q *transport.Request) vfs.Cred {
+	c := &q.Sys
+	if q.Flavor != transport.FlavorSys || e.Squash == SquashAll {
 		return vfs.Cred{UID: e.anonUID, GID: e.anonGID}
 	}
 	out := vfs.Cred{UID: c.UID, GID: c.GID, GIDs: c.GIDs}

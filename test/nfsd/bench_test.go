@@ -26,7 +26,7 @@ type bencher struct {
 func newBencher(c *client) *bencher {
 	b := &bencher{s: c.s, buf: make([]byte, 0, 2<<20)}
 	b.q = transport.Request{
-		Transport: "bench", Peer: c.peer, Prog: wire.NFSProgram, Vers: 3, Cred: c.cred, Args: &b.in, Reply: &b.out,
+		Transport: "bench", Peer: c.peer, Prog: wire.NFSProgram, Vers: 3, Flavor: c.flavor, Sys: c.sys, Args: &b.in, Reply: &b.out,
 		Lease:      func(n int) (mem.Seg, error) { return c.arena.Seg(0, n), nil },
 		AddPayload: func(v transport.Payload) int { b.payloads[b.used] = v; b.used++; return b.used - 1 },
 	}

@@ -165,7 +165,7 @@ func TestFaults(t *testing.T) {
 		}
 		cl := v.mount(t, caller())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		cr := nfsclient.Cred{Sys: true, UID: uint32(os.Geteuid())}
+		cr := nfsclient.Cred{UID: uint32(os.Geteuid())}
 		root, _ := cl.Root()
 
 		// The reply is lost with the connection; the resent call is answered

@@ -78,7 +78,7 @@ func (d *dupCache) keyOf(q *transport.Request) dupKey {
 	var h maphash.Hash
 	h.SetSeed(d.seed)
 	h.Write(probe.Fixed(min(all, dupSum) &^ 3))
-	maphash.WriteComparable(&h, [3]uint64{uint64(all), uint64(q.Cred.UID), uint64(q.Cred.GID)})
+	maphash.WriteComparable(&h, [3]uint64{uint64(all), uint64(q.Sys.UID), uint64(q.Sys.GID)})
 	return dupKey{host: host, xid: q.XID, prog: q.Prog, proc: q.Proc, sum: h.Sum64()}
 }
 

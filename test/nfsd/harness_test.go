@@ -19,13 +19,14 @@ const leaseSize = 2 << 20
 
 // client makes calls on a server without a transport.
 type client struct {
-	t     testing.TB
-	s     *Server
-	root  nfsclient.Handle
-	cred  transport.Cred
-	peer  string
-	xid   *atomic.Uint32
-	arena *mem.Arena
+	t      testing.TB
+	s      *Server
+	root   nfsclient.Handle
+	flavor uint32
+	sys    transport.AuthSys
+	peer   string
+	xid    *atomic.Uint32
+	arena  *mem.Arena
 }
 
 // start serves a new directory, or x.Dir, for the length of the test.
@@ -67,7 +68,7 @@ func newClient(t testing.TB, s *Server) *client {
 			t.Error(err)
 		}
 	})
-	c := &client{t: t, s: s, peer: "192.0.2.1:700", xid: new(atomic.Uint32), arena: a, cred: transport.Cred{Sys: true}}
+	c := &client{t: t, s: s, peer: "192.0.2.1:700", xid: new(atomic.Uint32), arena: a, flavor: transport.FlavorSys}
 	c.root = c.mnt(s.exports[0].Path)
 	return c
 }
@@ -75,7 +76,7 @@ func newClient(t testing.TB, s *Server) *client {
 // as is the client of another user.
 func (c *client) as(uid, gid uint32, gids ...uint32) *client {
 	o := *c
-	o.cred = transport.Cred{Sys: true, UID: uid, GID: gid, GIDs: gids}
+	o.sys = transport.AuthSys{UID: uid, GID: gid, GIDs: gids}
 	return &o
 }
 
@@ -101,7 +102,7 @@ func (c *client) raw(ctx context.Context, xid, prog, vers, proc uint32, args []b
 	out.Reset(nil, payloads)
 	used, off := 0, 0
 	q := &transport.Request{
-		Transport: "test", Peer: c.peer, XID: xid, Prog: prog, Vers: vers, Proc: proc, Cred: c.cred,
+		Transport: "test", Peer: c.peer, XID: xid, Prog: prog, Vers: vers, Proc: proc, Flavor: c.flavor, Sys: c.sys,
 		Args: &in, Reply: &out,
 		Lease: func(n int) (mem.Seg, error) {
 			if n > leaseSize-off {

@@ -133,7 +133,7 @@ func TestSquash(t *testing.T) {
 				t.Errorf("%v: made by %d, %d", res.Status, a.UID, a.GID)
 			}
 			none := *c
-			none.cred = transport.Cred{}
+			none.flavor = transport.FlavorNone
 			if a := none.mkdir(c.root, "e").Attr.Attr; a.UID != Nobody {
 				t.Errorf("without credentials made by %d", a.UID)
 			}
@@ -141,7 +141,7 @@ func TestSquash(t *testing.T) {
 	}
 	e := &export{Export: Export{}, anonUID: 1, anonGID: 2}
 	gids := []uint32{5, 0, 6}
-	if cr := e.cred(&transport.Cred{Sys: true, UID: 9, GID: 9, GIDs: gids}); cr.GIDs[1] != 2 || gids[1] != 0 {
+	if cr := e.cred(&transport.Request{Flavor: transport.FlavorSys, Sys: transport.AuthSys{UID: 9, GID: 9, GIDs: gids}}); cr.GIDs[1] != 2 || gids[1] != 0 {
 		t.Errorf("groups %v, of %v", cr.GIDs, gids)
 	}
 }
@@ -204,17 +204,17 @@ func TestAsOrdinaryUser(t *testing.T) {
 // whatever their mode, as one that is root does for their owner.
 func TestOwnFiles(t *testing.T) {
 	c := start(t, Export{})
-	c.cred = transport.Cred{Sys: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	c.sys = transport.AuthSys{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	made := c.create(c.root, "f", wire.Guarded, mode(0o400))
 	c.must("CREATE", made.Status)
 	h := made.Handle.Handle
 	c.must("WRITE", c.write(h, 0, "abc", nfsclient.FileSync).Status)
 	c2 := c.restart(Export{})
-	c2.cred = c.cred
+	c2.sys = c.sys
 	c2.must("WRITE after a restart", c2.write(h, 3, "def", nfsclient.FileSync).Status)
 	c2.must("SETATTR", c2.setattr(h, mode(0)).Status)
 	c3 := c2.restart(Export{})
-	c3.cred = c.cred
+	c3.sys = c.sys
 	if r := c3.read(h, 0, 10); r.Status != nfsclient.OK || string(r.Data.Data) != "abcdef" {
 		t.Errorf("READ of a file of mode 0: %v %q", r.Status, r.Data.Data)
 	}

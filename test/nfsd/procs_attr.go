@@ -75,7 +75,7 @@ func (f file) setattr(q *transport.Request, a *wire.SetAttrArgs, ch *vfs.Change)
 	if a.Guarded {
 		guard = &vfs.Guard{Sec: a.Guard.Sec - uint32(f.e.ClockAhead), Nsec: a.Guard.Nsec}
 	}
-	cr := f.e.cred(&q.Cred)
+	cr := f.e.cred(q)
 	return f.e.tree.Setattr(&cr, f.n, &sa, guard, ch)
 }
 
@@ -91,7 +91,7 @@ func (s *Server) access(q *transport.Request) transport.AcceptStat {
 	if err == nil {
 		defer f.put()
 		if err = f.e.tree.Stat(f.n, &st); err == nil {
-			cr := f.e.cred(&q.Cred)
+			cr := f.e.cred(q)
 			ask := rightsFor(a.Access, f.n.IsDir())
 			var has uint32
 			has, err = f.e.tree.Allowed(&cr, f.n, &st, ask)

@@ -49,7 +49,7 @@ func (s *Server) readInto(q *transport.Request, f file, a *wire.ReadArgs, res *w
 	if err != nil {
 		return err
 	}
-	cr := f.e.cred(&q.Cred)
+	cr := f.e.cred(q)
 	n, eof, err := f.e.tree.Read(&cr, f.n, a.Offset, b, st)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *Server) writeFrom(q *transport.Request, f file, a *wire.WriteArgs, res 
 	// The verifier of before: should the write be lost from now on, COMMIT
 	// will show another.
 	res.Verifier = *s.verf.Load()
-	cr := f.e.cred(&q.Cred)
+	cr := f.e.cred(q)
 	data := a.Data.Data[:min(a.Data.Len, s.cfg.MaxIO)]
 	n, how, err := f.e.tree.Write(&cr, f.n, a.Offset, data, vfs.Stable(a.Stable), ch)
 	if err != nil {

@@ -99,7 +99,7 @@ func (s *Server) fill(q *transport.Request, f file, l *listing, st *vfs.Stat, co
 	left, dirLeft := count-listHead, dirCount
 	full := false
 	var cst vfs.Stat
-	cr := f.e.cred(&q.Cred)
+	cr := f.e.cred(q)
 	eof, err := f.e.tree.ReadDir(&cr, f.n, st, cookie, res.Plus, func(d *vfs.Dirent) bool {
 		e := wire.Entry{FileID: d.Ino, Name: d.Name, Cookie: d.Cookie}
 		if e.Size(false) > left || len(res.Entries) > 0 && e.DirSize() > dirLeft {

@@ -21,7 +21,7 @@ func (s *Server) lookup(q *transport.Request) transport.AcceptStat {
 		defer f.put()
 		var st vfs.Stat
 		var n *vfs.Node
-		cr := f.e.cred(&q.Cred)
+		cr := f.e.cred(q)
 		if n, err = f.e.tree.Lookup(&cr, f.n, a.Name, &st); err == nil {
 			res.Handle = nfsclient.Handle(n.Handle())
 			f.e.post(&res.Attr, &st)
@@ -53,7 +53,7 @@ func (s *Server) making(q *transport.Request, where *wire.DirOp, attr *wire.SetA
 		defer dir.put()
 		var sa vfs.SetAttr
 		if sa, err = dir.e.setAttr(attr); err == nil {
-			cr := dir.e.cred(&q.Cred)
+			cr := dir.e.cred(q)
 			var n *vfs.Node
 			if n, err = f(dir, &cr, &sa, &st, &ch); err == nil {
 				res.Handle = wire.PostHandle{Set: true, Handle: nfsclient.Handle(n.Handle())}
@@ -159,7 +159,7 @@ func (s *Server) removing(q *transport.Request, f func(*vfs.Tree, *vfs.Cred, *vf
 	dir, err := s.get(a.Dir)
 	if err == nil {
 		defer dir.put()
-		cr := dir.e.cred(&q.Cred)
+		cr := dir.e.cred(q)
 		err = f(dir.e.tree, &cr, dir.n, a.Name, &ch)
 		dir.e.wcc(&res.Wcc, &ch)
 	}
@@ -185,7 +185,7 @@ func (s *Server) rename(q *transport.Request) transport.AcceptStat {
 			if from.e != to.e {
 				err = unix.EXDEV
 			} else {
-				cr := from.e.cred(&q.Cred)
+				cr := from.e.cred(q)
 				err = from.e.tree.Rename(&cr, from.n, a.From.Name, to.n, a.To.Name, &chFrom, &chTo)
 			}
 			to.e.wcc(&res.ToDir, &chTo)
@@ -215,7 +215,7 @@ func (s *Server) link(q *transport.Request) transport.AcceptStat {
 			if f.e != dir.e {
 				err = unix.EXDEV
 			} else {
-				cr := dir.e.cred(&q.Cred)
+				cr := dir.e.cred(q)
 				err = dir.e.tree.Link(&cr, f.n, dir.n, a.Where.Name, &st, &ch)
 			}
 			dir.e.wcc(&res.Dir, &ch)

@@ -120,7 +120,7 @@ func (b *rpcbind) call(proc uint32, e wire.Rpcb) (bool, error) {
 	var w xdr.Writer
 	const last = 1 << 31 // the only fragment
 	w.Uint32(0)
-	oncrpc.AppendCall(&w, b.xid, c, "")
+	oncrpc.AppendCall(&w, b.xid, c)
 	w.SetUint32(0, last|uint32(w.Len()-4))
 	if _, err := b.conn.Write(w.Bytes()); err != nil {
 		return false, fmt.Errorf("nfsd: rpcbind: %w", err)

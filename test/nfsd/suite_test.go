@@ -49,7 +49,7 @@ func serve(t testing.TB, cfg Config) *served {
 
 func (v *served) callTCP(t testing.TB, to netip.AddrPort) transport.Caller {
 	t.Helper()
-	d, err := tcp.NewDialer(tcp.Config{Addr: to, MachineName: "test"})
+	d, err := tcp.NewDialer(tcp.Config{Addr: to})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func (v *served) mount(t testing.TB, c transport.Caller) *nfs3.Client {
 	cl, err := nfs3.Mount(context.Background(), nfs3.Config{
 		Host: "loopback", Addr: v.tcp.Addr(), Export: v.s.exports[0].Path, Caller: c, MountPort: v.tcp.Port(),
 		Dial: func(_ context.Context, to netip.AddrPort) (transport.Caller, error) { return v.callTCP(t, to), nil },
-		Cred: transport.Cred{Sys: true, UID: uint32(os.Getuid()), GID: uint32(os.Getgid())},
+		Cred: nfsclient.Cred{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ type Result struct {
 	Ops, Injected, Reports, Lost int
 	HighWater                    int // KiB
 	Failures                     []string
-	// Log is what the daemons said, if something failed.
+	// Log is what was seen, and what daemons and server said, if something failed.
 	Log     string
 	Errors  map[string]int
 	Seconds float64
@@ -69,6 +69,8 @@ type run struct {
 	lost     int
 	// dumped: the daemons were made to say where they are, and ended by it.
 	dumped bool
+	// seen is what was noted of a cell that failed.
+	seen strings.Builder
 }
 
 func (c *run) failf(format string, args ...any) {
@@ -89,6 +91,7 @@ func RunCell(cell Cell) (res Result) {
 	err := c.all()
 	if err != nil {
 		c.failf("%v", err)
+		c.look()
 		if errors.Is(err, errHangs) {
 			c.dump()
 		}
@@ -129,8 +132,9 @@ func RunCell(cell Cell) (res Result) {
 	res.Injected, res.HighWater, res.Failures = c.injected, c.high, c.failures
 	res.Lost = c.lost
 	if len(res.Failures) > 0 {
+		res.Log = c.seen.String()
 		for _, d := range append(c.gone, c.mounts...) {
-			res.Log += d.said()
+			res.Log += d.name + ":\n" + d.said()
 		}
 		if c.server != nil && c.server.process != nil {
 			res.Log += "server:\n" + c.server.said()
@@ -252,6 +256,9 @@ func (c *run) work() error {
 
 func (c *run) hire(d *daemon) (*hand, error) {
 	j := job{Kind: c.Kind, Dir: d.dir, Number: c.numbers, Seed: c.Seed, Files: 2, Fork: c.fault.fork}
+	if c.fault.files > 0 {
+		j.Files = c.fault.files
+	}
 	if c.fault.shared && c.Kind != "names" {
 		j.Shared = "shared"
 	}
@@ -360,28 +367,6 @@ func (c *run) compare(where, dir string) {
 		c.lost += lost
 		for _, err := range all {
 			c.failf("%s, worker %d: %v", where, h.Number, err)
-		}
-	}
-}
-
-// dump has the daemons say where they are.
-func (c *run) dump() {
-	c.dumped = true
-	for _, h := range c.hands {
-		h.mu.Lock()
-		if len(h.doing) > 0 {
-			c.failf("worker %d is at: %v", h.Number, h.doing)
-		}
-		h.mu.Unlock()
-	}
-	for _, d := range c.mounts {
-		if d.alive() {
-			d.signal(syscall.SIGCONT)
-			d.signal(syscall.SIGQUIT)
-			select {
-			case <-d.ended:
-			case <-time.After(20 * time.Second):
-			}
 		}
 	}
 }

@@ -14,7 +14,9 @@
 // itself.
 //
 // It refuses to assert times. A guard, long beyond every timeout of a mount, ends
-// what hangs; it then saves the goroutines of the daemon.
+// what hangs. Of a cell that fails it saves the state of each process, the kernel
+// stacks of all threads and the counters, and of one that hangs the goroutines of
+// daemons and server, too.
 //
 // # The model
 //

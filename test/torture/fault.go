@@ -31,6 +31,8 @@ type fault struct {
 	fork, shared bool
 	mounts       int
 	timeo        int
+	// files are how many each worker uses at a time, 2 if 0.
+	files int
 }
 
 func (f *fault) allowed(c *run) []syscall.Errno {

@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	add("callers killed", &fault{what: "workers are killed in the middle, now and then while the server is stopped", run: func(c *run) error {
+	add("callers killed", &fault{what: "workers are killed in the middle, now and then all of them while the server is stopped", files: 8, run: func(c *run) error {
 		for range c.rounds(2) {
 			silent := c.r.IntN(2) == 0
 			if silent {
@@ -15,24 +15,25 @@ func init() {
 			}
 			var killed []*hand
 			for _, h := range c.hands {
-				if h.alive() && (len(killed) == 0 || c.r.IntN(2) == 0) {
+				// To create, remove or rename, a process takes a lock of the directory in
+				// the kernel and holds it until the server has answered. Others wait for
+				// that lock where no signal reaches them, so that one that is killed ends
+				// only when the one with the lock does.
+				if h.alive() && (silent || len(killed) == 0 || c.r.IntN(2) == 0) {
 					h.kill()
 					killed = append(killed, h)
 					c.injected++
 				}
 			}
-			// A process that waits for the server must end by this, too.
-			var err error
+			// A process that waits for the server must end by this, too. If one does
+			// not, the server stays stopped, to be seen so.
 			for _, h := range killed {
-				if err == nil {
-					err = h.await()
+				if err := h.await(); err != nil {
+					return err
 				}
 			}
 			if silent {
 				c.server.signal(syscall.SIGCONT)
-			}
-			if err != nil {
-				return err
 			}
 			for range killed {
 				if _, err := c.hire(c.mounts[0]); err != nil {

@@ -95,11 +95,13 @@ func (p *process) alive() bool {
 }
 
 // await waits for the process to end.
-func (p *process) await() error {
+func (p *process) await() error { return p.awaitWithin(guard) }
+
+func (p *process) awaitWithin(limit time.Duration) error {
 	select {
 	case <-p.ended:
 		return nil
-	case <-time.After(guard):
+	case <-time.After(limit):
 		return fmt.Errorf("%s %w", p.name, errHangs)
 	}
 }
@@ -150,7 +152,10 @@ func (s *server) boot() error {
 
 // say gives a command and returns the answer.
 func (s *server) say(format string, args ...any) (string, error) {
-	line := fmt.Sprintf(format, args...)
+	return s.sayWithin(guard, fmt.Sprintf(format, args...))
+}
+
+func (s *server) sayWithin(limit time.Duration, line string) (string, error) {
 	if _, err := io.WriteString(s.in, line+"\n"); err != nil {
 		return "", fmt.Errorf("server: %s: %w", line, err)
 	}
@@ -162,7 +167,7 @@ func (s *server) say(format string, args ...any) (string, error) {
 		return a, nil
 	case <-s.ended:
 		return "", fmt.Errorf("server: %s: it has ended: %s", line, s.said())
-	case <-time.After(guard):
+	case <-time.After(limit):
 		return "", fmt.Errorf("server: %s: %w", line, errHangs)
 	}
 }
@@ -223,12 +228,17 @@ func poll(what string, ok func() (bool, error)) error {
 
 // command runs a command to its end and returns what it said.
 func command(at netns.Host, words ...string) (said string, code int, err error) {
+	return commandWithin(guard, at, words...)
+}
+
+func commandWithin(limit time.Duration, at netns.Host, words ...string) (said string, code int, err error) {
 	var out strings.Builder
 	p, err := start(at, strings.Join(words, " "), func(line string) { out.WriteString(line + "\n") }, words...)
 	if err != nil {
 		return "", 0, err
 	}
-	if err := p.await(); err != nil {
+	if err := p.awaitWithin(limit); err != nil {
+		p.kill()
 		return "", 0, err
 	}
 	return out.String() + p.said(), p.ProcessState.ExitCode(), nil

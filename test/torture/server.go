@@ -41,8 +41,8 @@ const (
 )
 
 // RunServer is the main function of a server. It says "ready", and answers each
-// line of standard input: a command of package script, "crash", "struck", or, of a
-// server that lies, "lie" with the name of a lie, "told" and "truth", both of which
+// line of standard input: a command of package script, "crash", "struck", "stats",
+// or, of a server that lies, "lie" with the name of a lie, "told" and "truth", both of which
 // are answered with how often the lie was told.
 func RunServer(arg string) error {
 	var p place
@@ -104,6 +104,12 @@ func RunServer(arg string) error {
 		case "struck":
 			fmt.Println(sc.Struck())
 			continue
+		case "stats":
+			var b []byte
+			if b, err = json.Marshal(s.Stats()); err == nil {
+				fmt.Println(string(b))
+				continue
+			}
 		case "told":
 			fmt.Println(liar.Told())
 			continue

@@ -73,7 +73,7 @@ func (t *table) take(p *plan, r Result) {
 	if r.Log != "" && os.MkdirAll(p.out, 0o755) == nil {
 		name := filepath.Join(p.out, strings.NewReplacer("/", "_", " ", "-").Replace(r.Cell.String())+fmt.Sprintf("-%d.log", r.Seed))
 		if os.WriteFile(name, []byte(r.Log), 0o644) == nil {
-			fmt.Printf("    what the daemon said: %s\n", name)
+			fmt.Printf("    what was seen and said: %s\n", name)
 		}
 	}
 }

@@ -88,3 +88,19 @@ func TestDeck(t *testing.T) {
 		}
 	}
 }
+
+// TestKilledCallers: workers that create and write files all end when they are
+// killed while the server is silent.
+func TestKilledCallers(t *testing.T) {
+	bin := program(t)
+	// Seeds with which the server is stopped for both kills.
+	for transport, seed := range map[string]uint64{"iwarp": 5, "roce": 7, "tcp": 15} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			c := Cell{Fault: "callers killed", Transport: transport, Kind: "append", Seed: seed, Binary: bin}
+			if r := runOutside(c); len(r.Failures) > 0 || r.Lost > 0 || r.Injected == 0 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}

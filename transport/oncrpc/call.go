@@ -18,80 +18,48 @@ const (
 	msgReply = 1
 )
 
-// Flavours of authentication (RFC 5531 section 8.2).
-const (
-	AuthNone  = 0
-	AuthSys   = 1
-	AuthShort = 2
-)
-
-// Bounds of RFC 5531: section 8.2 for the opaque bodies, appendix A for
-// AUTH_SYS.
-const (
-	maxAuthBody = 400
-	maxMachine  = 255
-	maxGIDs     = 16
-)
-
-// callFixed is a call's header up to the credentials' flavour.
-const callFixed = 24
-
-// AppendCall encodes c under xid: the header, the credentials, an empty
-// verifier (RFC 5531 section 9) and the arguments. machine names this host in
-// AUTH_SYS credentials; what exceeds 255 bytes of it, or 16 groups, is left out.
-func AppendCall(w *xdr.Writer, xid uint32, c *transport.Call, machine string) {
+// AppendCall encodes c under xid: the header with credential and verifier (RFC
+// 5531 section 9), and the arguments. Payloads are marked, unless the credential
+// protects the arguments, whose part they then are.
+func AppendCall(w *xdr.Writer, xid uint32, c *transport.Call) {
+	start := len(w.Bytes())
 	w.Uint32(xid)
 	w.Uint32(msgCall)
 	w.Uint32(Version)
 	w.Uint32(c.Prog)
 	w.Uint32(c.Vers)
 	w.Uint32(c.Proc)
-	if c.Cred.Sys {
-		appendSys(w, &c.Cred, machine)
+	if c.Cred == nil {
+		transport.AuthNone{}.Append(w, start)
 	} else {
-		w.Uint32(AuthNone)
-		w.Uint32(0)
+		c.Cred.Append(w, start)
+		if p := c.Cred.Protection(); p != nil {
+			p.Protect(w, flatArgs(c))
+			return
+		}
 	}
-	w.Uint32(AuthNone)
-	w.Uint32(0)
 	if c.Args != nil {
 		c.Args(w)
 	}
 }
 
-// appendSys encodes AUTH_SYS credentials (RFC 5531 appendix A). The stamp is
-// arbitrary; a constant keeps a resent call's bytes the same, which servers'
-// duplicate request caches checksum.
-func appendSys(w *xdr.Writer, c *transport.Cred, machine string) {
-	machine, gids := clip(c, machine)
-	w.Uint32(AuthSys)
-	w.Uint32(uint32(sysLen(machine, gids)))
-	w.Uint32(0)
-	w.String(machine)
-	w.Uint32(c.UID)
-	w.Uint32(c.GID)
-	w.Uint32(uint32(len(gids)))
-	for _, g := range gids {
-		w.Uint32(g)
+// flatArgs encodes the arguments with the payloads in place.
+func flatArgs(c *transport.Call) []byte {
+	if c.Args == nil {
+		return nil
 	}
-}
-
-func clip(c *transport.Cred, machine string) (string, []uint32) {
-	return machine[:min(len(machine), maxMachine)], c.GIDs[:min(len(c.GIDs), maxGIDs)]
-}
-
-func sysLen(machine string, gids []uint32) int {
-	return 20 + len(machine) + xdr.Pad(len(machine)) + 4*len(gids)
-}
-
-// CallHeaderLen is the number of bytes that AppendCall encodes before the
-// arguments.
-func CallHeaderLen(c *transport.Call, machine string) int {
-	n := callFixed + 8 + 8
-	if c.Cred.Sys {
-		n += sysLen(clip(&c.Cred, machine))
+	var w xdr.Writer
+	w.Reset(nil, c.Send)
+	c.Args(&w)
+	stream, out, at := w.Bytes(), make([]byte, 0, w.Len()), 0
+	for _, m := range w.Marks() {
+		out = append(out, stream[at:m.Off]...)
+		at = m.Off
+		n := len(out)
+		out = out[:n+m.Len+xdr.Pad(m.Len)]
+		c.Send[m.Index].CopyOut(0, out[n:n+m.Len])
 	}
-	return n
+	return append(out, stream[at:]...)
 }
 
 // PeekXID tells of a message, without reading it, its transaction id and
@@ -108,9 +76,10 @@ func PeekXID(b []byte) (xid uint32, reply, ok bool) {
 type CallHeader struct {
 	XID, RPCVers     uint32
 	Prog, Vers, Proc uint32
-	// Cred is set for AUTH_NONE and AUTH_SYS.
-	Cred   transport.Cred
+	// Flavor is that of the credential; Sys is set with transport.FlavorSys, but
+	// for the machine's name.
 	Flavor uint32
+	Sys    transport.AuthSys
 }
 
 // AuthError is a call refused for its credentials or verifier; Stat is the
@@ -153,51 +122,50 @@ func ParseCall(r *xdr.Reader) (CallHeader, error) {
 	h.Vers = r.Uint32()
 	h.Proc = r.Uint32()
 	h.Flavor = r.Uint32()
-	body := r.Opaque(maxAuthBody)
+	body := r.Opaque(transport.MaxAuthBody)
 	if r.Err() != nil {
 		return h, malformed(r.Err())
 	}
 	verf := r.Uint32()
-	r.Opaque(maxAuthBody)
+	r.Opaque(transport.MaxAuthBody)
 	if r.Err() != nil {
 		return h, malformed(r.Err())
 	}
 	switch h.Flavor {
-	case AuthNone:
-	case AuthSys:
-		if err := parseSys(body, &h.Cred); err != nil {
+	case transport.FlavorNone:
+	case transport.FlavorSys:
+		if err := parseSys(body, &h.Sys); err != nil {
 			return h, err
 		}
-	case AuthShort:
+	case transport.FlavorShort:
 		return h, &AuthError{authRejectedCred, "AUTH_SHORT was never handed out"}
 	default:
-		return h, &AuthError{authBadCred, fmt.Sprintf("flavour %d is not supported", h.Flavor)}
+		return h, &AuthError{authBadCred, fmt.Sprintf("flavor %d is not supported", h.Flavor)}
 	}
-	if verf != AuthNone {
-		return h, &AuthError{authBadVerf, fmt.Sprintf("verifier of flavour %d", verf)}
+	if verf != transport.FlavorNone {
+		return h, &AuthError{authBadVerf, fmt.Sprintf("verifier of flavor %d", verf)}
 	}
 	return h, nil
 }
 
 // parseSys decodes the body of AUTH_SYS credentials (RFC 5531 appendix A).
-func parseSys(body []byte, c *transport.Cred) error {
+func parseSys(body []byte, c *transport.AuthSys) error {
 	var r xdr.Reader
 	r.Reset(body, nil, nil)
 	r.Uint32() // stamp
-	r.Opaque(maxMachine)
+	r.Opaque(transport.MaxMachine)
 	c.UID = r.Uint32()
 	c.GID = r.Uint32()
-	if n := r.Count(maxGIDs); n > 0 {
+	if n := r.Count(transport.MaxGIDs); n > 0 {
 		c.GIDs = make([]uint32, n)
 		for i := range c.GIDs {
 			c.GIDs[i] = r.Uint32()
 		}
 	}
 	if err := r.End(); err != nil {
-		*c = transport.Cred{}
+		*c = transport.AuthSys{}
 		return &AuthError{authBadCred, err.Error()}
 	}
-	c.Sys = true
 	return nil
 }
 

@@ -76,18 +76,20 @@ func TestCallsOfLinux(t *testing.T) {
 		if h.XID != g.num(t, "xid") || h.Prog != g.num(t, "prog") || h.Vers != g.num(t, "vers") || h.Proc != g.num(t, "proc") || h.Flavor != g.num(t, "flavor") {
 			t.Errorf("%s: read %+v, want %v", g.name, h, g.field)
 		}
-		machine := ""
-		if h.Flavor == AuthSys {
-			machine = g.field["machine"]
-			gids := []string{fmt.Sprint(h.Cred.GID)}
-			for _, v := range h.Cred.GIDs {
+		var cred transport.Cred
+		if h.Flavor == transport.FlavorSys {
+			sys := h.Sys
+			sys.Machine = g.field["machine"]
+			cred = &sys
+			gids := []string{fmt.Sprint(h.Sys.GID)}
+			for _, v := range h.Sys.GIDs {
 				gids = append(gids, fmt.Sprint(v))
 			}
-			if h.Cred.UID != g.num(t, "uid") || !strings.HasSuffix(strings.Join(gids, ","), g.field["gid"]) {
-				t.Errorf("%s: credentials %+v, want %v", g.name, h.Cred, g.field)
+			if h.Sys.UID != g.num(t, "uid") || !strings.HasSuffix(strings.Join(gids, ","), g.field["gid"]) {
+				t.Errorf("%s: credentials %+v, want %v", g.name, h.Sys, g.field)
 			}
 		}
-		call := &transport.Call{Prog: h.Prog, Vers: h.Vers, Proc: h.Proc, Cred: h.Cred}
+		call := &transport.Call{Prog: h.Prog, Vers: h.Vers, Proc: h.Proc, Cred: cred}
 		args := g.msg[r.Offset():]
 		call.Args = func(w *xdr.Writer) {
 			for i := 0; i+4 <= len(args); i += 4 {
@@ -95,16 +97,16 @@ func TestCallsOfLinux(t *testing.T) {
 			}
 		}
 		var w xdr.Writer
-		AppendCall(&w, h.XID, call, machine)
-		if h.Flavor == AuthSys {
+		AppendCall(&w, h.XID, call)
+		if h.Flavor == transport.FlavorSys {
 			// The kernel's stamp is 0, as ours; umount.nfs uses the time.
 			copy(w.Bytes()[stampAt:stampAt+4], g.msg[stampAt:])
 		}
 		if !bytes.Equal(w.Bytes(), g.msg[:len(g.msg)&^3]) {
 			t.Errorf("%s: encoded as\n%x\nwant\n%x", g.name, w.Bytes(), g.msg)
 		}
-		if n := CallHeaderLen(call, machine); n != r.Offset() {
-			t.Errorf("%s: header of %d bytes announced, %d there", g.name, n, r.Offset())
+		if n := headerLen(call); n != r.Offset() {
+			t.Errorf("%s: header of %d bytes encoded, %d there", g.name, n, r.Offset())
 		}
 		if xid, reply, ok := PeekXID(g.msg); xid != h.XID || reply || !ok {
 			t.Errorf("%s: PeekXID: %#x %v %v", g.name, xid, reply, ok)
@@ -161,4 +163,13 @@ func checkProtocol(t *testing.T, err error, format string, args ...any) {
 	if !errors.As(err, &e) || e.Fate != transport.Answered || !errors.Is(err, transport.ErrProtocol) {
 		t.Errorf(format+": %v", append(args, err)...)
 	}
+}
+
+// headerLen is what is encoded of a call before its arguments.
+func headerLen(c *transport.Call) int {
+	void := *c
+	void.Args = nil
+	var w xdr.Writer
+	AppendCall(&w, 0, &void)
+	return w.Len()
 }

@@ -22,8 +22,17 @@ const (
 	ReplyHeader = 24
 	// MaxReplyHeader bounds what may stand in a reply besides the results:
 	// a verifier of 400 bytes, and the range of versions of a mismatch.
-	MaxReplyHeader = ReplyHeader + maxAuthBody + 8
+	MaxReplyHeader = ReplyHeader + transport.MaxAuthBody + 8
 )
+
+// ReplyBound bounds the length of the reply to c, Recv data not counted.
+func ReplyBound(c *transport.Call) int {
+	n := MaxReplyHeader + max(c.ReplyMax, 0)
+	if p := c.Protection(); p != nil {
+		n += p.Overhead()
+	}
+	return n
+}
 
 // DecodeReply decodes the reply to c, which was sent under xid, and runs
 // c.Result on its results. Every error is a *transport.Error of fate Answered.
@@ -51,11 +60,15 @@ func decodeReply(r *xdr.Reader, xid uint32, c *transport.Call) error {
 	case stat != msgAccepted:
 		r.Fail("reply_stat %d", stat)
 	}
-	r.Uint32() // verifier
-	r.Opaque(maxAuthBody)
+	flavor, verifier := r.Uint32(), r.Opaque(transport.MaxAuthBody)
 	stat := r.Uint32()
 	if r.Err() != nil {
 		return malformed(r.Err())
+	}
+	if c.Cred != nil {
+		if err := c.Cred.Verify(flavor, verifier); err != nil {
+			return fmt.Errorf("%w: verifier of the reply: %w", transport.ErrProtocol, err)
+		}
 	}
 	if stat != uint32(transport.Success) {
 		e := &transport.RPCError{Code: stat}
@@ -63,6 +76,15 @@ func decodeReply(r *xdr.Reader, xid uint32, c *transport.Call) error {
 			e.Low, e.High = r.Uint32(), r.Uint32()
 		}
 		return refusal(r, e)
+	}
+	if p := c.Protection(); p != nil {
+		body := append([]byte(nil), r.Fixed(r.Remaining())...)
+		results, err := p.Unprotect(body)
+		if err != nil {
+			return fmt.Errorf("%w: protected results: %w", transport.ErrProtocol, err)
+		}
+		r = new(xdr.Reader)
+		r.Reset(results, c.Recv, nil)
 	}
 	var err error
 	if c.Result != nil {

@@ -34,20 +34,20 @@ func unhex(t testing.TB, s string) []byte {
 }
 
 func TestMachineAndGroupsAreCut(t *testing.T) {
-	c := &transport.Call{Cred: transport.Cred{Sys: true, UID: 1, GID: 2, GIDs: make([]uint32, 40)}}
-	for i := range c.Cred.GIDs {
-		c.Cred.GIDs[i] = uint32(100 + i)
+	sys := &transport.AuthSys{Machine: strings.Repeat("m", 1000), UID: 1, GID: 2, GIDs: make([]uint32, 40)}
+	for i := range sys.GIDs {
+		sys.GIDs[i] = uint32(100 + i)
 	}
 	var w xdr.Writer
-	AppendCall(&w, 9, c, strings.Repeat("m", 1000))
+	AppendCall(&w, 9, &transport.Call{Cred: sys})
 	var r xdr.Reader
 	r.Reset(w.Bytes(), nil, nil)
 	h, err := ParseCall(&r)
-	if err != nil || h.Cred.UID != 1 || h.Cred.GID != 2 || len(h.Cred.GIDs) != 16 || h.Cred.GIDs[15] != 115 {
+	if err != nil || h.Sys.UID != 1 || h.Sys.GID != 2 || len(h.Sys.GIDs) != 16 || h.Sys.GIDs[15] != 115 {
 		t.Errorf("%+v, %v", h, err)
 	}
-	if n := CallHeaderLen(c, strings.Repeat("m", 1000)); n != w.Len() {
-		t.Errorf("length %d announced, %d encoded", n, w.Len())
+	if want := 6*4 + 2*4 + 5*4 + 256 + 16*4 + 2*4; w.Len() != want {
+		t.Errorf("%d bytes encoded, want %d", w.Len(), want)
 	}
 }
 
@@ -158,13 +158,13 @@ func TestErrorsOfResult(t *testing.T) {
 }
 
 func TestServeFillsRequest(t *testing.T) {
-	c := &transport.Call{Prog: 1, Vers: 2, Proc: 3, Cred: transport.Cred{Sys: true, UID: 4, GID: 5, GIDs: []uint32{6, 7}},
+	c := &transport.Call{Prog: 1, Vers: 2, Proc: 3, Cred: &transport.AuthSys{Machine: "host", UID: 4, GID: 5, GIDs: []uint32{6, 7}},
 		Args: func(w *xdr.Writer) { w.Uint32(40) }}
 	var w xdr.Writer
-	AppendCall(&w, 0xabcdef01, c, "host")
+	AppendCall(&w, 0xabcdef01, c)
 	reply, ok := serve(w.Bytes(), func(q *transport.Request) transport.AcceptStat {
-		if q.XID != 0xabcdef01 || q.Prog != 1 || q.Vers != 2 || q.Proc != 3 || !q.Cred.Sys || q.Cred.UID != 4 || q.Cred.GID != 5 ||
-			len(q.Cred.GIDs) != 2 || q.Cred.GIDs[1] != 7 {
+		if q.XID != 0xabcdef01 || q.Prog != 1 || q.Vers != 2 || q.Proc != 3 || q.Flavor != transport.FlavorSys || q.Sys.UID != 4 || q.Sys.GID != 5 ||
+			len(q.Sys.GIDs) != 2 || q.Sys.GIDs[1] != 7 {
 			t.Errorf("request %+v", q)
 		}
 		q.Reply.Uint32(q.Args.Uint32() + 2)
@@ -173,7 +173,7 @@ func TestServeFillsRequest(t *testing.T) {
 	if want := unhex(t, "abcdef01 00000001 00000000 00000000 00000000 00000000 0000002a"); !ok || !bytes.Equal(reply, want) {
 		t.Errorf("reply %x, want %x", reply, want)
 	}
-	for n := range CallHeaderLen(c, "host") {
+	for n := range headerLen(c) {
 		if reply, ok := serve(w.Bytes()[:n], nil); ok || len(reply) > 0 {
 			t.Errorf("call cut to %d bytes answered with %x", n, reply)
 		}
@@ -194,7 +194,7 @@ func FuzzServe(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		reply, ok := serve(b, func(q *transport.Request) transport.AcceptStat {
-			if len(q.Cred.GIDs) > maxGIDs {
+			if len(q.Sys.GIDs) > transport.MaxGIDs {
 				t.Fatal("too many groups")
 			}
 			q.Reply.Fixed(q.Args.Data(1 << 10))

@@ -18,7 +18,8 @@ import (
 // overruled with GARBAGE_ARGS.
 func Serve(ctx context.Context, h transport.Handler, q *transport.Request) (ok bool) {
 	head, err := ParseCall(q.Args)
-	q.XID, q.Prog, q.Vers, q.Proc, q.Cred = head.XID, head.Prog, head.Vers, head.Proc, head.Cred
+	q.XID, q.Prog, q.Vers, q.Proc, q.Flavor = head.XID, head.Prog, head.Vers, head.Proc, head.Flavor
+	q.Sys = head.Sys
 	if err != nil {
 		return refuse(q.Reply, head.XID, err)
 	}
@@ -50,7 +51,7 @@ func appendAccepted(w *xdr.Writer, xid uint32, stat transport.AcceptStat) {
 	w.Uint32(xid)
 	w.Uint32(msgReply)
 	w.Uint32(msgAccepted)
-	w.Uint32(AuthNone)
+	w.Uint32(transport.FlavorNone)
 	w.Uint32(0)
 	w.Uint32(uint32(stat))
 }

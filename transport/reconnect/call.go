@@ -139,7 +139,7 @@ func (c *Caller) tooLong(o *op) error {
 		if last != nil {
 			why = fmt.Sprintf(" (%v)", last)
 		}
-		c.cfg.Logf("server %s not responding, still trying%s", c.cfg.Server, why)
+		c.cfg.Log.Warn(fmt.Sprintf("server %s not responding, still trying%s", c.cfg.Server, why))
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (s *slot) mourn(link transport.Link, why error) {
 	s.mourned = link
 	s.c.mu.Unlock()
 	if first {
-		s.c.cfg.Logf("connection to %s lost: %v", s.c.cfg.Server, why)
+		s.c.cfg.Log.Warn(fmt.Sprintf("connection to %s lost: %v", s.c.cfg.Server, why))
 	}
 }
 
@@ -164,7 +164,7 @@ func (c *Caller) heard(s *slot) {
 		s.replied.Store(true)
 	}
 	if c.silent.Load() && c.silent.CompareAndSwap(true, false) {
-		c.cfg.Logf("server %s OK", c.cfg.Server)
+		c.cfg.Log.Info(fmt.Sprintf("server %s OK", c.cfg.Server))
 	}
 }
 

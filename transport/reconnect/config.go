@@ -1,6 +1,7 @@
 package reconnect
 
 import (
+	"log/slog"
 	"math"
 	"time"
 )
@@ -39,8 +40,8 @@ type Config struct {
 	// Probe is after how long without a reply a call has its link examined, and
 	// how often from then on; 0 means a second, negative never.
 	Probe time.Duration
-	// Logf tells of servers that do not respond, and of lost links, if set.
-	Logf func(format string, args ...any)
+	// Log may be nil. It gets servers that do not respond, and lost links.
+	Log *slog.Logger
 	// Clock is the time, for tests; nil means the real one.
 	Clock Clock
 }
@@ -89,8 +90,8 @@ func (c *Config) setDefaults() {
 	if c.Server == "" {
 		c.Server = "(unnamed)"
 	}
-	if c.Logf == nil {
-		c.Logf = func(string, ...any) {}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Clock == nil {
 		c.Clock = realClock{}

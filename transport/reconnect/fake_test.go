@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -232,7 +233,7 @@ func newRigOver(t *testing.T, d *fakeDialer, cfg Config) *rig {
 		cfg.Probe = -1
 	}
 	cfg.Server, cfg.Clock = "srv", r.clock
-	cfg.Logf = func(f string, a ...any) { r.logs <- fmt.Sprintf(f, a...) }
+	cfg.Log = testlog.To(func(message string) { r.logs <- message })
 	r.c = New(r.d, cfg)
 	t.Cleanup(func() {
 		if err := r.c.Close(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmafs/rdmafs/test/netns"
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
@@ -64,11 +65,11 @@ func TestOutage(t *testing.T) {
 			stalled := make(chan struct{}, 1)
 			c := reconnect.New(within{start(t, server, h), client}, reconnect.Config{
 				Server: "srv", Timeo: time.Hour,
-				Logf: func(f string, a ...any) {
-					if strings.Contains(fmt.Sprintf(f, a...), "stalled") {
+				Log: testlog.To(func(message string) {
+					if strings.Contains(message, "stalled") {
 						stalled <- struct{}{}
 					}
-				},
+				}),
 			})
 			defer c.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a guard

@@ -2,6 +2,7 @@ package reconnect
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -43,7 +44,7 @@ func (s *slot) runExamine(link transport.Link, probe bool, null transport.Call) 
 	}
 	c.mu.Unlock()
 	if condemn {
-		c.cfg.Logf("connection to %s is stalled, trying another: %v", c.cfg.Server, stalled)
+		c.cfg.Log.Warn(fmt.Sprintf("connection to %s is stalled, trying another: %v", c.cfg.Server, stalled))
 	}
 	if !probe {
 		return

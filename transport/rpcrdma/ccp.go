@@ -65,7 +65,7 @@ func (l *link) configure(ctx context.Context) error {
 	var refused *transport.RPCError
 	switch {
 	case errors.As(err, &refused):
-		cfg.Logf("%s does not take part in the Connection Configuration Protocol: %v", cfg.Addr, err)
+		cfg.Log.Warn(fmt.Sprintf("%s does not take part in the Connection Configuration Protocol: %v", cfg.Addr, err))
 		return nil
 	case err != nil:
 		return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
@@ -155,7 +156,7 @@ func TestRequesterConfigures(t *testing.T) {
 			said := ""
 			cfg := func(d *DialerConfig) {
 				d.CCP, d.InlineSend, d.InlineRecv = true, 8192, 8192
-				d.Logf = func(format string, args ...any) { said += fmt.Sprintf(format, args...) }
+				d.Log = testlog.To(func(message string) { said += message })
 			}
 			if c.fails {
 				dc := DialerConfig{Device: iwarp.Open(iwarp.Config{}), Addr: addr}

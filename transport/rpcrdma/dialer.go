@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -48,8 +49,6 @@ type DialerConfig struct {
 	Addr   netip.AddrPort
 	// LocalAddr, when valid, is the address to connect from.
 	LocalAddr netip.Addr
-	// MachineName stands in AUTH_SYS credentials.
-	MachineName string
 	// InlineSend and InlineRecv are the sizes of our inline buffers, from 1024
 	// to 65536, in whole KiB (4096). The peer's may lower the thresholds.
 	InlineSend, InlineRecv int
@@ -81,8 +80,8 @@ type DialerConfig struct {
 	// StallLimit is how long the peer may take nothing off the wire, or an
 	// invalidation of keys may take, before the connection is given up (5 s).
 	StallLimit time.Duration
-	// Logf, when not nil, is told what a person should know.
-	Logf func(format string, args ...any)
+	// Log may be nil. It gets what a person should know.
+	Log *slog.Logger
 }
 
 // inlineSize is that of inline buffers that are configured as n.
@@ -133,8 +132,8 @@ func (c *DialerConfig) setDefaults() {
 	if c.StallLimit <= 0 {
 		c.StallLimit = defaultStallLimit
 	}
-	if c.Logf == nil {
-		c.Logf = func(string, ...any) {}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 }
 

@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/rdmafs/rdmafs/transport"
@@ -256,7 +257,7 @@ func (l *link) fail(err error) {
 	l.mu.Unlock()
 	if first {
 		if err := l.conn.Close(); err != nil {
-			l.d.cfg.Logf("closing the connection to %s: %v", l.d.cfg.Addr, err)
+			l.d.cfg.Log.Info(fmt.Sprintf("closing the connection to %s: %v", l.d.cfg.Addr, err))
 		}
 		l.stopBack()
 	}

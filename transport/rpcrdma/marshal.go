@@ -17,11 +17,13 @@ import (
 func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
 	s.binds, s.pulled, s.placed, s.exposed = s.binds[:0], s.pulled[:0], s.placed[:0], false
 	s.cw.Reset(s.call.Bytes(), c.Send)
-	oncrpc.AppendCall(&s.cw, xid, c, l.d.cfg.MachineName)
+	oncrpc.AppendCall(&s.cw, xid, c)
 	if err := l.measure(s, c); err != nil {
 		return err
 	}
-	s.plan = MakePlan(&s.shape, s.terms)
+	terms := s.terms
+	terms.NoDDP = terms.NoDDP || !c.Direct()
+	s.plan = MakePlan(&s.shape, terms)
 	l.encodePadded(s, xid, c)
 	if err := l.leaseLong(ctx, s); err != nil {
 		return err
@@ -58,7 +60,7 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 func (l *link) measure(s *slot, c *transport.Call) error {
 	s.runs, s.send, s.recv = s.runs[:0], s.send[:0], s.recv[:0]
 	s.shape.Head = len(s.cw.Bytes())
-	s.shape.ReplyHead = oncrpc.MaxReplyHeader + max(c.ReplyMax, 0)
+	s.shape.ReplyHead = oncrpc.ReplyBound(c)
 	s.shape.Send, s.shape.Recv = s.shape.Send[:0], s.shape.Recv[:0]
 	out, in := 0, 0
 	for _, m := range s.cw.Marks() {

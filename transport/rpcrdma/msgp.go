@@ -2,6 +2,7 @@ package rpcrdma
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
@@ -55,7 +56,7 @@ func (l *link) encodePadded(s *slot, xid uint32, c *transport.Call) {
 	encode := func(p xdr.Padding) {
 		s.cw.Reset(s.call.Bytes(), c.Send)
 		s.cw.SetPadding(p)
-		oncrpc.AppendCall(&s.cw, xid, c, l.d.cfg.MachineName)
+		oncrpc.AppendCall(&s.cw, xid, c)
 	}
 	encode(xdr.Padding{Base: header, Align: want.Align, Threshold: want.Threshold})
 	if header+s.cw.Len() > s.terms.SendInline {
@@ -77,8 +78,8 @@ func (l *link) paddingRefused(s *slot, err error) bool {
 		return false
 	}
 	if !l.d.noPadding.Swap(true) {
-		l.d.cfg.Logf("%s answers padded calls (RDMA_MSGP) with ERR_CHUNK, as RFC 8166 has servers do: "+
-			"calls are sent unpadded from here on, and the option msgp can be left out", l.d.cfg.Addr)
+		l.d.cfg.Log.Warn(fmt.Sprintf("%s answers padded calls (RDMA_MSGP) with ERR_CHUNK, as RFC 8166 has servers do: "+
+			"calls are sent unpadded from here on, and the option msgp can be left out", l.d.cfg.Addr))
 	}
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -206,7 +207,7 @@ func TestPaddingRefused(t *testing.T) {
 	}
 	r := dialPeer(t, startPeer(t, peerSizes(4096), refuse), func(c *DialerConfig) {
 		c.Padding = Padding{Align: 64}
-		c.Logf = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+		c.Log = testlog.To(func(message string) { said = append(said, message) })
 	})
 	for range 3 {
 		if err := r.do(within(t, patience), writeCall(mem.Vec{r.arena.Seg(0, 1000)})); err != nil {

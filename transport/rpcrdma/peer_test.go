@@ -292,7 +292,7 @@ type rig struct {
 // dialPeer dials; the end of the test checks that nothing is left over.
 func dialPeer(t testing.TB, addr netip.AddrPort, change func(*DialerConfig)) *rig {
 	t.Helper()
-	cfg := DialerConfig{Device: iwarp.Open(iwarp.Config{}), Addr: addr, MachineName: "client", Credits: 16}
+	cfg := DialerConfig{Device: iwarp.Open(iwarp.Config{}), Addr: addr, Credits: 16}
 	if change != nil {
 		change(&cfg)
 	}

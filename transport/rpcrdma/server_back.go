@@ -175,7 +175,7 @@ func (b *backchannel) send(ctx context.Context, s *backSlot, c *transport.Call) 
 	head := len(s.hw.Bytes())
 	stream := msg.Slice(head, msg.Len-head).Bytes()
 	s.cw.Reset(stream, c.Send)
-	oncrpc.AppendCall(&s.cw, s.xid, c, "")
+	oncrpc.AppendCall(&s.cw, s.xid, c)
 	if s.cw.Len() > len(stream) {
 		return fmt.Errorf("%w: %d bytes, %d are allowed", errBackTooLong, head+s.cw.Len(), msg.Len)
 	}

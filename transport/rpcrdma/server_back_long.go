@@ -32,8 +32,8 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 	most := min(maxBackLong, cfg.MaxPayload)
 	msg := s.buf.Slice(0, b.c.sendInline(h.Version))
 	s.cw.Reset(msg.Bytes(), c.Send)
-	oncrpc.AppendCall(&s.cw, s.xid, c, "")
-	call, reply := s.cw.Len(), oncrpc.MaxReplyHeader+max(c.ReplyMax, 0)
+	oncrpc.AppendCall(&s.cw, s.xid, c)
+	call, reply := s.cw.Len(), oncrpc.ReplyBound(c)
 	for _, v := range c.Recv {
 		reply += v.Len() + xdr.Pad(v.Len())
 	}
@@ -76,7 +76,7 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 	if inline {
 		stream := msg.Slice(room, msg.Len-room).Bytes()
 		s.cw.Reset(stream, c.Send)
-		oncrpc.AppendCall(&s.cw, s.xid, c, "")
+		oncrpc.AppendCall(&s.cw, s.xid, c)
 		n += layOut(stream, s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
 	} else {
 		layOut(l.call.Bytes(), s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"hash/crc32"
-	"log/slog"
 	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -112,7 +112,7 @@ func startServerWith(t testing.TB, cfg ServerConfig, h transport.Handler) *serve
 		t.Fatal(err)
 	}
 	if testing.Verbose() {
-		cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+		cfg.Log = testlog.New(t)
 	}
 	s, err := NewServer(dev, h, cfg)
 	if err != nil {

@@ -33,7 +33,7 @@ func cornerCaller(server rpcrdma.ServerConfig, change func(*rpcrdma.DialerConfig
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(context.Background(), ln) }()
 		cfg := rpcrdma.DialerConfig{
-			Device: ours, Addr: ln.Addr(), MachineName: "suite",
+			Device: ours, Addr: ln.Addr(),
 			InlineSend: server.InlineIn, InlineRecv: server.InlineOut, MaxPayload: server.MaxPayload,
 		}
 		change(&cfg)

@@ -147,7 +147,7 @@ func callerOver(version uint32, inline, nconnect int, noDDP bool, open devices) 
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(context.Background(), ln) }()
 		caller := reconnect.New(&warmDialer{Dialer: rpcrdma.NewDialer(rpcrdma.DialerConfig{
-			Device: ours, Addr: ln.Addr(), MachineName: "suite",
+			Device: ours, Addr: ln.Addr(),
 			InlineSend: inline, InlineRecv: inline, NoDDP: noDDP, MaxPayload: payload,
 			TryVersion2: version == rpcrdma.Version2,
 		})}, reconnect.Config{Server: "suite", Timeo: time.Hour, Probe: -1, NConnect: nconnect})

@@ -41,7 +41,7 @@ func callerWith(t *testing.T, h transport.Handler, cfg reconnect.Config, version
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(context.Background(), ln) }()
 	caller := reconnect.New(rpcrdma.NewDialer(rpcrdma.DialerConfig{
-		Device: ours, Addr: ln.Addr(), MachineName: "suite", TryVersion2: version == rpcrdma.Version2,
+		Device: ours, Addr: ln.Addr(), TryVersion2: version == rpcrdma.Version2,
 	}), cfg)
 	t.Cleanup(func() {
 		if s := caller.Stats(); s.Terms.Version != int(version) {

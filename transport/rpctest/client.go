@@ -182,6 +182,11 @@ func gotten(w window, v mem.Vec, n int, seed uint32) error {
 
 // swap sends n bytes and wants them back inverted.
 func swap(ctx context.Context, c transport.Caller, in, out window, n int, seed uint32) error {
+	call := swapCall(in, out, n, seed)
+	return swapped(c.Call(ctx, call), in, out, call)
+}
+
+func swapCall(in, out window, n int, seed uint32) *transport.Call {
 	send, recv := in.vec(n, 1), out.vec(n, 1)
 	data := make([]byte, n)
 	fill(data, seed)
@@ -196,18 +201,25 @@ func swap(ctx context.Context, c transport.Caller, in, out window, n int, seed u
 		}
 		return r.Err()
 	}
-	if err := c.Call(ctx, call); err != nil {
+	return call
+}
+
+// swapped checks what swapCall has put into its Recv, given the call's error.
+func swapped(err error, in, out window, call *transport.Call) error {
+	if err != nil {
 		return err
 	}
-	got := make([]byte, n)
-	recv.CopyOut(0, got)
+	n := call.Send[0].Len()
+	sent, got := make([]byte, n), make([]byte, n)
+	call.Send[0].CopyOut(0, sent)
+	call.Recv[0].CopyOut(0, got)
 	for i := range got {
-		if got[i] != ^data[i] {
-			return fmt.Errorf("byte %d of %d is %#x, want %#x", i, n, got[i], ^data[i])
+		if got[i] != ^sent[i] {
+			return fmt.Errorf("byte %d of %d is %#x, want %#x", i, n, got[i], ^sent[i])
 		}
 	}
-	if err := in.intact(send, n); err != nil {
+	if err := in.intact(call.Send[0], n); err != nil {
 		return err
 	}
-	return out.intact(recv, n)
+	return out.intact(call.Recv[0], n)
 }

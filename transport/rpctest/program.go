@@ -28,6 +28,7 @@ const (
 	procHold // as procGet, when released
 	procCred // → the credentials
 	procMany // words, payloads → payloads
+	procSeal // protected swap: see sealed
 	numProcs
 )
 
@@ -130,12 +131,16 @@ func (p *program) Serve(ctx context.Context, q *transport.Request) transport.Acc
 		if stat := serveMany(q); stat != transport.Success {
 			return stat
 		}
+	case procSeal:
+		if stat := serveSealed(q); stat != transport.Success {
+			return stat
+		}
 	case procCred:
-		w.Bool(q.Cred.Sys)
-		w.Uint32(q.Cred.UID)
-		w.Uint32(q.Cred.GID)
-		w.Uint32(uint32(len(q.Cred.GIDs)))
-		for _, g := range q.Cred.GIDs {
+		w.Uint32(q.Flavor)
+		w.Uint32(q.Sys.UID)
+		w.Uint32(q.Sys.GID)
+		w.Uint32(uint32(len(q.Sys.GIDs)))
+		for _, g := range q.Sys.GIDs {
 			w.Uint32(g)
 		}
 	default:

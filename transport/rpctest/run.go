@@ -44,6 +44,8 @@ func Run(t *testing.T, newCaller NewCaller) {
 		{"PayloadBoth", testSwap},
 		{"PayloadsMany", testMany},
 		{"Credentials", testCredentials},
+		{"NoDirectPlacement", testNoDirect},
+		{"Protected", testProtected},
 		{"Refusals", testRefusals},
 		{"ErrorsOfResult", testErrorsOfResult},
 		{"Concurrent", testConcurrent},

@@ -86,28 +86,37 @@ func testSwap(e *env) {
 }
 
 func testCredentials(e *env) {
-	for _, cred := range []transport.Cred{
-		{},
-		{Sys: true},
-		{Sys: true, UID: 1000, GID: 100, GIDs: []uint32{4, 24, 1000}},
-		{Sys: true, UID: 0xffffffff, GID: 0xfffffffe, GIDs: make([]uint32, 20)},
+	for _, tc := range []struct {
+		cred   transport.Cred
+		flavor uint32
+	}{
+		{nil, transport.FlavorNone},
+		{transport.AuthNone{}, transport.FlavorNone},
+		{&transport.AuthSys{}, transport.FlavorSys},
+		{&transport.AuthSys{Machine: "client", UID: 1000, GID: 100, GIDs: []uint32{4, 24, 1000}}, transport.FlavorSys},
+		{&transport.AuthSys{UID: 0xffffffff, GID: 0xfffffffe, GIDs: make([]uint32, 20)}, transport.FlavorSys},
 	} {
-		want := cred
-		want.GIDs = want.GIDs[:min(len(want.GIDs), 16)]
-		var got transport.Cred
+		var want transport.AuthSys
+		if sys, ok := tc.cred.(*transport.AuthSys); ok {
+			want = *sys
+			want.GIDs = want.GIDs[:min(len(want.GIDs), 16)]
+		}
+		var flavor uint32
+		var got transport.AuthSys
 		call := newCall(procCred)
-		call.Cred = cred
+		call.Cred = tc.cred
 		call.ReplyMax = 16 + 64
 		call.Result = func(r *xdr.Reader) error {
-			got = transport.Cred{Sys: r.Bool(), UID: r.Uint32(), GID: r.Uint32()}
+			flavor = r.Uint32()
+			got = transport.AuthSys{UID: r.Uint32(), GID: r.Uint32()}
 			for range r.Count(16) {
 				got.GIDs = append(got.GIDs, r.Uint32())
 			}
 			return r.End()
 		}
 		err := e.c.Call(e.Context(), call)
-		if err != nil || got.Sys != want.Sys || got.UID != want.UID || got.GID != want.GID || !slices.Equal(got.GIDs, want.GIDs) {
-			e.Errorf("the server saw %+v, want %+v; %v", got, want, err)
+		if err != nil || flavor != tc.flavor || got.UID != want.UID || got.GID != want.GID || !slices.Equal(got.GIDs, want.GIDs) {
+			e.Errorf("the server saw flavor %d and %+v, want %d and %+v; %v", flavor, got, tc.flavor, want, err)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func benchmark(b *testing.B, parallel bool, proc uint32, n int) {
 		_ = a.Close()
 	}()
 	call := func() *transport.Call {
-		c := &transport.Call{Prog: 1, Vers: 1, Proc: proc, Cred: transport.Cred{Sys: true}, ReplyMax: 8}
+		c := &transport.Call{Prog: 1, Vers: 1, Proc: proc, Cred: new(transport.AuthSys), ReplyMax: 8}
 		v := []mem.Vec{{a.Seg(0, n)}}
 		switch {
 		case proc == 1:

@@ -26,8 +26,6 @@ const (
 // Config describes a server and how to reach it.
 type Config struct {
 	Addr netip.AddrPort
-	// MachineName is this host's name in AUTH_SYS credentials.
-	MachineName string
 	// MaxPayload bounds the payload of one call each way; 0 means 1 MiB.
 	MaxPayload int
 	// MaxRecord bounds every record sent and received; 0 means 8 MiB. A reply

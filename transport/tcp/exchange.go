@@ -44,14 +44,14 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 	}
 	x := exchanges.Get().(*exchange)
 	x.w.Reset(x.w.Bytes(), c.Send)
-	oncrpc.AppendCall(&x.w, xid, c, l.d.cfg.MachineName)
+	oncrpc.AppendCall(&x.w, xid, c)
 	if n := x.w.Len(); n > l.d.cfg.MaxRecord {
 		x.recycle()
 		return &transport.Error{Fate: transport.NotSent, Err: fmt.Errorf("call of %d bytes exceeds the bound of %d", n, l.d.cfg.MaxRecord)}
 	}
 	x.pack(&x.w, c.Send)
 	x.recv, x.room = c.Recv, 0
-	if len(c.Recv) == 1 {
+	if len(c.Recv) == 1 && c.Protection() == nil {
 		x.room = c.Recv[0].Len()
 	}
 	x.limit = replyLimit(c, l.d.cfg.MaxRecord)
@@ -92,7 +92,7 @@ func (l *link) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Cal
 
 // replyLimit bounds the reply to c.
 func replyLimit(c *transport.Call, limit int) int {
-	n := oncrpc.MaxReplyHeader + c.ReplyMax
+	n := oncrpc.ReplyBound(c)
 	for _, v := range c.Recv {
 		n += v.Len() + xdr.Pad(v.Len())
 	}

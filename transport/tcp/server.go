@@ -3,6 +3,8 @@ package tcp
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -26,8 +28,8 @@ type ServerConfig struct {
 	// under way, or whose client so long did not read what was sent. 0 means 6
 	// minutes, as with the Linux server.
 	Idle time.Duration
-	// Logf reports what went wrong with a connection, if set.
-	Logf func(format string, args ...any)
+	// Log may be nil. It gets what went wrong with a connection.
+	Log *slog.Logger
 }
 
 // goodbye is how long replies may take to leave once the server is told to
@@ -59,8 +61,8 @@ func Serve(ctx context.Context, ln net.Listener, h transport.Handler, cfg Server
 	if cfg.Idle <= 0 {
 		cfg.Idle = 6 * time.Minute
 	}
-	if cfg.Logf == nil {
-		cfg.Logf = func(string, ...any) {}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -96,7 +98,7 @@ func (s *server) accept(ctx context.Context, ln net.Listener) error {
 		case err != nil:
 			// Out of descriptors or memory, or a client gone already: that
 			// passes, but must not keep a processor busy.
-			s.cfg.Logf("accept: %v; again in %v", err, pause)
+			s.cfg.Log.Warn(fmt.Sprintf("accept: %v; again in %v", err, pause))
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
@@ -124,7 +126,7 @@ func (s *server) start(ctx context.Context, conn net.Conn) {
 	}
 	s.mu.Unlock()
 	if full {
-		s.cfg.Logf("%s: refused, there are %d connections", c.peer, s.cfg.MaxConns)
+		s.cfg.Log.Warn(fmt.Sprintf("%s: refused, there are %d connections", c.peer, s.cfg.MaxConns))
 		_ = conn.Close()
 		return
 	}

@@ -3,6 +3,7 @@ package tcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -56,9 +57,9 @@ func (c *serverConn) runConn(ctx context.Context) {
 	switch {
 	case err == io.EOF, ctx.Err() != nil:
 	case errors.Is(err, errIdle):
-		c.s.cfg.Logf("%s: closed, it was idle", c.peer)
+		c.s.cfg.Log.Info(fmt.Sprintf("%s: closed, it was idle", c.peer))
 	default:
-		c.s.cfg.Logf("%s: %v", c.peer, err)
+		c.s.cfg.Log.Info(fmt.Sprintf("%s: %v", c.peer, err))
 	}
 	if err != io.EOF && ctx.Err() == nil {
 		_ = c.conn.Close() // no answer can be wanted any more
@@ -192,7 +193,7 @@ func (w *worker) serve(ctx context.Context, rec *buffer) {
 		w.c.out.enqueue(context.Background(), &w.packet)
 		w.c.out.wait(&w.packet)
 	} else {
-		w.c.s.cfg.Logf("%s: sent what is no call; connection closed", w.c.peer)
+		w.c.s.cfg.Log.Warn(fmt.Sprintf("%s: sent what is no call; connection closed", w.c.peer))
 		_ = w.c.conn.Close()
 	}
 	for _, s := range w.lent {

@@ -56,7 +56,7 @@ func newCaller(t *testing.T, h transport.Handler, cfg reconnect.Config) (transpo
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- tcp.Serve(ctx, c, h, tcp.ServerConfig{MaxPayload: payload, Concurrent: 512}) }()
-	d, err := tcp.NewDialer(tcp.Config{Addr: ln.Addr().(*net.TCPAddr).AddrPort(), MachineName: "suite", MaxPayload: payload})
+	d, err := tcp.NewDialer(tcp.Config{Addr: ln.Addr().(*net.TCPAddr).AddrPort(), MaxPayload: payload})
 	if err != nil {
 		t.Fatal(err)
 	}

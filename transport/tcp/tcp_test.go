@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -39,7 +40,7 @@ func startServer(t *testing.T, h handlerFunc, cfg ServerConfig) (addr netip.Addr
 	ln := listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	cfg.Logf = t.Logf
+	cfg.Log = testlog.New(t)
 	go func() { done <- Serve(ctx, ln, h, cfg) }()
 	stop = sync.OnceFunc(func() {
 		cancel()

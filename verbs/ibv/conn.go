@@ -81,7 +81,7 @@ func (d *device) newConn(m *cmID, dom *domain, remote netip.AddrPort, o *verbs.C
 }
 
 func (c *conn) makeQueues(o *verbs.ConnOptions) error {
-	if err := c.dev.hold(); err != nil {
+	if err := c.dev.Hold(); err != nil {
 		return err
 	}
 	sends := len(c.sends.ring)
@@ -103,7 +103,7 @@ func (c *conn) makeQueues(o *verbs.ConnOptions) error {
 		}
 	}
 	if err != nil {
-		c.dev.release()
+		c.dev.Release()
 		return fmt.Errorf("cannot make a queue pair on RDMA device %s: %w", c.dom.adapter.name, err)
 	}
 	return nil
@@ -216,7 +216,7 @@ func (c *conn) Close() error {
 		c.watch.Wait()
 		c.cm.close()
 		c.dev.unuse(c.dom)
-		c.dev.release()
+		c.dev.Release()
 	})
 	return nil
 }

@@ -13,11 +13,13 @@ import (
 
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 )
 
 // device implements verbs.Device. It may span several adapters, with a
 // protection domain on each.
 type device struct {
+	provider.Uses
 	config Config
 
 	mu sync.Mutex
@@ -26,8 +28,6 @@ type device struct {
 	domains map[*adapter]*domain
 	// current is where the last Dial, or Open, led; it is kept open when idle.
 	current *domain
-	held    int // connections and listeners
-	closed  bool
 }
 
 // Open finds the adapter that c asks for. The error is an *UnavailableError
@@ -65,15 +65,17 @@ type region struct {
 func (d *device) Register(a *mem.Arena) (verbs.MemoryRegion, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return nil, verbs.ErrClosed
+	if err := d.HoldRegion(); err != nil {
+		return nil, err
 	}
 	if d.regions[a.ID()] != nil {
+		d.ReleaseRegion()
 		return nil, fmt.Errorf("ibv: arena %d is registered already", a.ID())
 	}
 	r := &region{dev: d, arena: a}
 	for _, dom := range d.domains {
 		if err := dom.register(a); err != nil {
+			d.ReleaseRegion()
 			for _, dom := range d.domains {
 				err = errors.Join(err, dom.deregister(a.ID()))
 			}
@@ -93,6 +95,7 @@ func (r *region) Close() error {
 		return errors.New("ibv: memory region closed twice")
 	}
 	delete(d.regions, id)
+	d.ReleaseRegion()
 	var err error
 	for _, dom := range d.domains {
 		err = errors.Join(err, dom.deregister(id))
@@ -105,7 +108,7 @@ func (r *region) Close() error {
 func (d *device) use(id identity, makeCurrent bool) (*domain, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
+	if d.Closed() {
 		return nil, verbs.ErrClosed
 	}
 	for a, dom := range d.domains {
@@ -152,34 +155,13 @@ func (d *device) drop(dom *domain) {
 	}
 }
 
-// hold counts what must be closed before the device.
-func (d *device) hold() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return verbs.ErrClosed
-	}
-	d.held++
-	return nil
-}
-
-func (d *device) release() {
-	d.mu.Lock()
-	d.held--
-	d.mu.Unlock()
-}
-
 // Close implements verbs.Device.
 func (d *device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return nil
+	if err := d.CloseUnused("ibv"); err != nil {
+		return err
 	}
-	if d.held > 0 || len(d.regions) > 0 {
-		return fmt.Errorf("ibv: device closed with %d connections or listeners and %d regions left", d.held, len(d.regions))
-	}
-	d.closed = true
 	var err error
 	for _, dom := range d.domains {
 		err = errors.Join(err, dom.close())

@@ -14,25 +14,13 @@ import (
 	"unsafe"
 
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 )
-
-// checkOptions refuses what cannot be set up.
-func checkOptions(o *verbs.ConnOptions, caps *verbs.Caps) error {
-	switch {
-	case len(o.PrivateData) > caps.MaxPrivateData:
-		return fmt.Errorf("ibv: private data of %d bytes, at most %d", len(o.PrivateData), caps.MaxPrivateData)
-	case o.SendQueue < 1 || o.SendQueue > caps.MaxQueue, o.RecvQueue < 1 || o.RecvQueue > caps.MaxQueue:
-		return fmt.Errorf("ibv: queues of %d and %d requests, want 1 to %d", o.SendQueue, o.RecvQueue, caps.MaxQueue)
-	case o.ReadsIn < 0 || o.ReadsIn > caps.MaxReadDepth, o.ReadsOut < 0 || o.ReadsOut > caps.MaxReadDepth:
-		return fmt.Errorf("ibv: read depths of %d and %d, at most %d", o.ReadsIn, o.ReadsOut, caps.MaxReadDepth)
-	}
-	return nil
-}
 
 // Dial implements verbs.Device. The adapter is found anew each time.
 func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
 	caps := d.Caps()
-	if err := checkOptions(&o, &caps); err != nil {
+	if err := provider.CheckOptions(&o, &caps); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -91,7 +79,7 @@ func (d *device) dial(ctx context.Context, to netip.AddrPort, o *verbs.ConnOptio
 	if dom.caps.RegionKeys != caps.RegionKeys {
 		err = fmt.Errorf("the route moved from RDMA device %s to %s, which has other keys: connect again", caps.Device, dom.caps.Device)
 	} else {
-		err = checkOptions(o, &dom.caps)
+		err = provider.CheckOptions(o, &dom.caps)
 	}
 	if err == nil {
 		err = errno(C.rv_resolve_route(m.id, C.int(resolveTime.Milliseconds())))

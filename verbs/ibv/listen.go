@@ -8,52 +8,39 @@ import "C"
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"sync"
 	"unsafe"
 
 	"github.com/rdmafs/rdmafs/verbs"
-	"github.com/rdmafs/rdmafs/verbs/backlog"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 )
-
-const defaultBacklog = 64
 
 // listener implements verbs.Listener.
 type listener struct {
-	dev   *device
-	cm    *cmID
-	addr  netip.AddrPort
-	ready chan *request
-	// stop ends when there is nothing more to accept.
-	stop context.Context
-	end  context.CancelCauseFunc
-	run  sync.WaitGroup // runRequests
-	once sync.Once
+	dev     *device
+	cm      *cmID
+	addr    netip.AddrPort
+	backlog *provider.Backlog
+	run     sync.WaitGroup // runRequests
+	once    sync.Once
 }
 
 // Listen implements verbs.Device.
 func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listener, error) {
-	if err := d.hold(); err != nil {
+	if err := d.Hold(); err != nil {
 		return nil, err
 	}
-	if o.Backlog <= 0 {
-		o.Backlog = defaultBacklog
-	}
-	m, err := listenAt(at, o.Backlog)
+	backlog := provider.NewBacklog(o.Backlog)
+	m, err := listenAt(at, backlog.Size())
 	for choice := 1; at.Port() == 0 && portTaken(err) && choice < portChoices; choice++ {
-		m, err = listenAt(at, o.Backlog)
+		m, err = listenAt(at, backlog.Size())
 	}
 	if err != nil {
-		d.release()
+		d.Release()
 		return nil, &verbs.ConnError{Op: "listen", Remote: at, Err: err}
 	}
-	l := &listener{
-		dev: d, cm: m,
-		addr:  m.identity().local,
-		ready: make(chan *request, o.Backlog),
-	}
-	l.stop, l.end = context.WithCancelCause(context.Background())
+	l := &listener{dev: d, cm: m, addr: m.identity().local, backlog: backlog}
 	l.run.Add(1)
 	go l.runRequests()
 	return l, nil
@@ -84,12 +71,12 @@ func (l *listener) Addr() netip.AddrPort { return l.addr }
 func (l *listener) runRequests() {
 	defer l.run.Done()
 	for {
-		e, err := l.cm.next(l.stop)
+		e, err := l.cm.next(l.backlog.Stopped())
 		if err == nil && e.kind == C.RV_DEVICE_REMOVAL && e.id == l.cm.id {
 			err = &stepError{kind: int(e.kind), status: e.status}
 		}
 		if err != nil {
-			l.end(&verbs.ConnError{Op: "accept", Remote: l.addr, Err: err}) // unless Close was first
+			l.backlog.Stop(&verbs.ConnError{Op: "accept", Remote: l.addr, Err: err}) // unless Close was first
 			return
 		}
 		if e.kind == C.RV_CONNECT_REQUEST {
@@ -115,30 +102,24 @@ func (l *listener) take(e *event) {
 	m.id = e.id
 	r := &request{dev: l.dev, cm: m, private: e.private, readsIn: e.readsIn, readsOut: e.readsOut}
 	r.remote = m.identity().remote
-	select {
-	case l.ready <- r:
-	default:
+	if !l.backlog.Add(r) {
 		_ = r.Reject(nil) // the peer may have left
 	}
 }
 
 // Accept implements verbs.Listener.
 func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
-	r, err := backlog.Take(ctx, l.ready, l.stop)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return l.backlog.Accept(ctx)
 }
 
 // Close implements verbs.Listener.
 func (l *listener) Close() error {
 	l.once.Do(func() {
-		l.end(verbs.ErrClosed)
+		l.backlog.Stop(verbs.ErrClosed)
 		l.run.Wait()
-		backlog.Refuse(l.ready)
+		l.backlog.Refuse()
 		l.cm.close()
-		l.dev.release()
+		l.dev.Release()
 	})
 	return nil
 }
@@ -159,22 +140,18 @@ func (r *request) PrivateData() []byte        { return r.private }
 // Reject implements verbs.Request.
 func (r *request) Reject(private []byte) error {
 	if r.used {
-		return errors.New("ibv: request answered twice")
+		return provider.ErrAnswered
 	}
 	r.used = true
 	defer r.cm.close()
-	var long error
-	if len(private) > maxPrivate {
-		long = fmt.Errorf("ibv: private data of %d bytes, at most %d", len(private), maxPrivate)
-		private = nil
-	}
+	private, long := provider.RejectData("ibv", private, maxPrivate)
 	return errors.Join(long, errno(C.rv_reject(r.cm.id, unsafe.Pointer(unsafe.SliceData(private)), C.int(len(private)))))
 }
 
 // Accept implements verbs.Request.
 func (r *request) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
 	if r.used {
-		return nil, errors.New("ibv: request answered twice")
+		return nil, provider.ErrAnswered
 	}
 	c, err := r.prepare(ctx, &o)
 	if err != nil {
@@ -198,7 +175,7 @@ func (r *request) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, 
 func (r *request) prepare(ctx context.Context, o *verbs.ConnOptions) (*conn, error) {
 	dom, err := r.dev.use(r.cm.identity(), false)
 	if err == nil {
-		if err = checkOptions(o, &dom.caps); err != nil {
+		if err = provider.CheckOptions(o, &dom.caps); err != nil {
 			r.dev.unuse(dom)
 		}
 	}

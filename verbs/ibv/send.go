@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 )
 
 // sendBatch is how many work requests one crossing into C posts.
@@ -242,30 +243,20 @@ func (c *conn) describe(w *verbs.SendWR, d *C.struct_rv_wr, sge []C.struct_rv_sg
 		sge[used] = C.struct_rv_sge{addr: C.uint64_t(r.base + uint64(s.Off)), len: C.uint32_t(s.Len), lkey: r.lkey}
 		used++
 	}
+	if why := provider.CheckSend(w, total, c.readsOut); why != "" {
+		return 0, why
+	}
 	d.addr, d.rkey = C.uint64_t(w.Addr), C.uint32_t(w.RKey)
 	switch w.Op {
 	case verbs.OpSend:
 		d.op = C.RV_SEND
 	case verbs.OpSendInvalidate:
 		d.op = C.RV_SEND_INV
-	case verbs.OpWrite, verbs.OpRead:
-		if w.Addr > ^uint64(0)-uint64(total) {
-			return 0, "remote address wraps"
-		}
+	case verbs.OpWrite:
 		d.op = C.RV_WRITE
-		if w.Op == verbs.OpRead {
-			d.op = C.RV_READ
-			if len(w.Local) != 1 {
-				return 0, "a Read has one segment"
-			}
-			if c.readsOut == 0 {
-				return 0, "the peer takes no Reads"
-			}
-		}
+	case verbs.OpRead:
+		d.op = C.RV_READ
 	case verbs.OpBind:
-		if len(w.Local) != 1 || total == 0 {
-			return 0, "a window is bound to one segment"
-		}
 		return 0, c.describeBind(w, d, e, w.Local[0])
 	case verbs.OpLocalInvalidate:
 		d.op = C.RV_LOCAL_INV
@@ -276,8 +267,6 @@ func (c *conn) describe(w *verbs.SendWR, d *C.struct_rv_wr, sge []C.struct_rv_sg
 			win.last = c.sends.tail + 1
 		}
 		return 0, ""
-	default:
-		return 0, "no such operation"
 	}
 	return used, ""
 }
@@ -288,8 +277,6 @@ func (c *conn) describeBind(w *verbs.SendWR, d *C.struct_rv_wr, e *sendEntry, s 
 		return "window of another connection"
 	}
 	switch {
-	case w.Access == 0 || w.Access&^(verbs.RemoteRead|verbs.RemoteWrite) != 0:
-		return "no such access"
 	case win.freed:
 		return "window was freed"
 	case !win.reserved:

@@ -86,7 +86,7 @@ func (d *device) newConn(sock *net.TCPConn, o *verbs.ConnOptions) (*conn, error)
 	c.rq.ring = make([]verbs.RecvWR, o.RecvQueue)
 	c.cq.ring = make([]verbs.Completion, o.SendQueue+o.RecvQueue)
 	c.cq.interrupt = func() { c.sock.SetReadDeadline(past) }
-	if err := d.hold(); err != nil {
+	if err := d.Hold(); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -200,7 +200,7 @@ func (c *conn) Close() error {
 		c.rx.mu.Unlock()
 		c.memory.revokeAll()
 		c.sock.Close()
-		c.dev.release()
+		c.dev.Release()
 	})
 	return nil
 }

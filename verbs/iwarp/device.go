@@ -1,13 +1,10 @@
 package iwarp
 
 import (
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/rdmafs/rdmafs/verbs"
-	"github.com/rdmafs/rdmafs/verbs/mem"
-	"github.com/rdmafs/rdmafs/verbs/soft"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 )
 
 const (
@@ -40,20 +37,7 @@ func Open(c Config) verbs.Device {
 	if c.SetupTimeout <= 0 {
 		c.SetupTimeout = defaultSetup
 	}
-	return &device{config: c}
-}
-
-type device struct {
-	config  Config
-	regions soft.Regions
-
-	mu     sync.Mutex
-	open   int // connections, pending set-ups and listeners
-	closed bool
-}
-
-func (d *device) Caps() verbs.Caps {
-	return verbs.Caps{
+	return &device{Soft: provider.Soft{Provider: "iwarp"}, config: c, caps: verbs.Caps{
 		Provider:         "iwarp",
 		Device:           "tcp",
 		MaxSGE:           maxSGE,
@@ -62,48 +46,13 @@ func (d *device) Caps() verbs.Caps {
 		MaxPrivateData:   maxPrivate,
 		MaxReadDepth:     maxReadDepth,
 		RemoteInvalidate: true,
-	}
+	}}
 }
 
-// Register implements verbs.Device.
-func (d *device) Register(a *mem.Arena) (verbs.MemoryRegion, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, verbs.ErrClosed
-	}
-	r, err := d.regions.Add(a)
-	if err != nil {
-		return nil, fmt.Errorf("iwarp: %w", err)
-	}
-	return r, nil
+type device struct {
+	provider.Soft
+	config Config
+	caps   verbs.Caps
 }
 
-// hold counts what must be closed before the device.
-func (d *device) hold() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return verbs.ErrClosed
-	}
-	d.open++
-	return nil
-}
-
-func (d *device) release() {
-	d.mu.Lock()
-	d.open--
-	d.mu.Unlock()
-}
-
-// Close implements verbs.Device.
-func (d *device) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.open > 0 || d.regions.Len() > 0 {
-		return fmt.Errorf("iwarp: device closed with %d connections or listeners and %d regions left",
-			d.open, d.regions.Len())
-	}
-	d.closed = true
-	return nil
-}
+func (d *device) Caps() verbs.Caps { return d.caps }

@@ -3,28 +3,15 @@ package iwarp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"time"
 
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 	"github.com/rdmafs/rdmafs/verbs/stream"
 )
-
-// checkOptions refuses what cannot be set up.
-func checkOptions(o *verbs.ConnOptions) error {
-	switch {
-	case len(o.PrivateData) > maxPrivate:
-		return fmt.Errorf("iwarp: private data of %d bytes, at most %d", len(o.PrivateData), maxPrivate)
-	case o.SendQueue < 1 || o.SendQueue > maxQueue, o.RecvQueue < 1 || o.RecvQueue > maxQueue:
-		return fmt.Errorf("iwarp: queues of %d and %d requests, want 1 to %d", o.SendQueue, o.RecvQueue, maxQueue)
-	case o.ReadsIn < 0 || o.ReadsIn > maxReadDepth, o.ReadsOut < 0 || o.ReadsOut > maxReadDepth:
-		return fmt.Errorf("iwarp: read depths of %d and %d, at most %d", o.ReadsIn, o.ReadsOut, maxReadDepth)
-	}
-	return nil
-}
 
 // errRevision1 asks for another try with MPA revision 1.
 var errRevision1 = errors.New("peer speaks MPA revision 1 only")
@@ -32,7 +19,7 @@ var errRevision1 = errors.New("peer speaks MPA revision 1 only")
 // Dial implements verbs.Device. A responder that answers revision 2 with a
 // rejection in revision 1 is tried again with that (RFC 6581 section 9).
 func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
-	if err := checkOptions(&o); err != nil {
+	if err := provider.CheckOptions(&o, &d.caps); err != nil {
 		return nil, err
 	}
 	c, err := d.dial(ctx, to, &o, 2)

@@ -10,50 +10,35 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/verbs"
-	"github.com/rdmafs/rdmafs/verbs/backlog"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 )
 
-const (
-	defaultBacklog = 64
-	acceptPause    = 20 * time.Millisecond
-)
+const acceptPause = 20 * time.Millisecond
 
 // listener implements verbs.Listener.
 type listener struct {
-	dev   *device
-	sock  *net.TCPListener
-	addr  netip.AddrPort
-	ready chan *request
+	dev     *device
+	sock    *net.TCPListener
+	addr    netip.AddrPort
+	backlog *provider.Backlog // its end is that of the set-ups
 	// slots bounds connections that are being set up or wait for Accept.
 	slots chan struct{}
-	// stop ends with the listener, and with it the set-ups.
-	stop context.Context
-	end  context.CancelCauseFunc
-	run  sync.WaitGroup
-	once sync.Once
+	run   sync.WaitGroup
+	once  sync.Once
 }
 
 // Listen implements verbs.Device.
 func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listener, error) {
-	if err := d.hold(); err != nil {
+	if err := d.Hold(); err != nil {
 		return nil, err
 	}
 	s, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
 	if err != nil {
-		d.release()
+		d.Release()
 		return nil, &verbs.ConnError{Op: "listen", Remote: at, Err: err}
 	}
-	if o.Backlog <= 0 {
-		o.Backlog = defaultBacklog
-	}
-	l := &listener{
-		dev:   d,
-		sock:  s,
-		addr:  addrPort(s.Addr()),
-		ready: make(chan *request, o.Backlog),
-		slots: make(chan struct{}, o.Backlog),
-	}
-	l.stop, l.end = context.WithCancelCause(context.Background())
+	l := &listener{dev: d, sock: s, addr: addrPort(s.Addr()), backlog: provider.NewBacklog(o.Backlog)}
+	l.slots = make(chan struct{}, l.backlog.Size())
 	l.run.Add(1)
 	go l.runAccept()
 	return l, nil
@@ -67,7 +52,7 @@ func (l *listener) runAccept() {
 	for {
 		select {
 		case l.slots <- struct{}{}:
-		case <-l.stop.Done():
+		case <-l.backlog.Stopped().Done():
 			return
 		}
 		s, err := l.sock.AcceptTCP()
@@ -79,7 +64,7 @@ func (l *listener) runAccept() {
 			// One connection failed, or the process is short of
 			// descriptors: neither ends the service.
 			select {
-			case <-l.stop.Done():
+			case <-l.backlog.Stopped().Done():
 				return
 			case <-time.After(acceptPause):
 			}
@@ -94,7 +79,7 @@ func (l *listener) runAccept() {
 func (l *listener) runHandshake(s *net.TCPConn) {
 	defer l.run.Done()
 	r := &request{dev: l.dev, sock: s, remote: addrPort(s.RemoteAddr())}
-	err := bounded(l.stop, s, l.dev.config.SetupTimeout, func() (err error) {
+	err := bounded(l.backlog.Stopped(), s, l.dev.config.SetupTimeout, func() (err error) {
 		r.req, err = readMPA(s, false)
 		return err
 	})
@@ -106,13 +91,12 @@ func (l *listener) runHandshake(s *net.TCPConn) {
 		<-l.slots
 		return
 	}
-	// There is room: each slot leads to one request at most.
-	l.ready <- r
+	l.backlog.Add(r) // there is room: each slot leads to one request at most
 }
 
 // Accept implements verbs.Listener.
 func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
-	r, err := backlog.Take(ctx, l.ready, l.stop)
+	r, err := l.backlog.Accept(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -123,11 +107,11 @@ func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
 // Close implements verbs.Listener.
 func (l *listener) Close() error {
 	l.once.Do(func() {
-		l.end(verbs.ErrClosed)
+		l.backlog.Stop(verbs.ErrClosed)
 		l.sock.Close()
 		l.run.Wait()
-		backlog.Refuse(l.ready)
-		l.dev.release()
+		l.backlog.Refuse()
+		l.dev.Release()
 	})
 	return nil
 }
@@ -182,15 +166,11 @@ func (r *request) reply(reject bool, private []byte, ird, ord int) error {
 // Reject implements verbs.Request.
 func (r *request) Reject(private []byte) error {
 	if r.used {
-		return errors.New("iwarp: request answered twice")
+		return provider.ErrAnswered
 	}
 	r.used = true
 	defer r.sock.Close()
-	var long error
-	if len(private) > maxPrivate {
-		long = fmt.Errorf("iwarp: private data of %d bytes, at most %d", len(private), maxPrivate)
-		private = nil
-	}
+	private, long := provider.RejectData("iwarp", private, maxPrivate)
 	return errors.Join(long, bounded(context.Background(), r.sock, r.dev.config.SetupTimeout, func() error {
 		return r.reply(true, private, int(r.req.ord), int(r.req.ird))
 	}))
@@ -199,9 +179,9 @@ func (r *request) Reject(private []byte) error {
 // Accept implements verbs.Request.
 func (r *request) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
 	if r.used {
-		return nil, errors.New("iwarp: request answered twice")
+		return nil, provider.ErrAnswered
 	}
-	if err := checkOptions(&o); err != nil {
+	if err := provider.CheckOptions(&o, &r.dev.caps); err != nil {
 		return nil, errors.Join(err, r.Reject(nil))
 	}
 	r.used = true

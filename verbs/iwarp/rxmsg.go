@@ -48,7 +48,7 @@ func (c *conn) PostRecv(wr []verbs.RecvWR) (posted int, err error) {
 		if int(q.tail-q.head)+int(q.unreaped.Load()) >= len(q.ring) {
 			return posted, verbs.ErrQueueFull
 		}
-		if _, ok := c.dev.regions.Address(wr[i].Buf); !ok {
+		if _, ok := c.dev.Address(wr[i].Buf); !ok {
 			return posted, &verbs.UsageError{Op: verbs.OpRecv, Why: "buffer is not in registered memory"}
 		}
 		q.ring[q.tail%uint64(len(q.ring))] = wr[i]

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 )
 
 // maxPayload is the payload of one FPDU: whole pages, and with any header
@@ -140,7 +141,7 @@ func (e *sendEntry) set(c *conn, wr *verbs.SendWR) error {
 		return bad("too many segments")
 	}
 	for _, s := range wr.Local {
-		if _, ok := c.dev.regions.Address(s); !ok {
+		if _, ok := c.dev.Address(s); !ok {
 			return bad("segment is not in registered memory")
 		}
 		if s.Len > maxMessage-e.total {
@@ -148,37 +149,18 @@ func (e *sendEntry) set(c *conn, wr *verbs.SendWR) error {
 		}
 		e.total += s.Len
 	}
+	if why := provider.CheckSend(wr, e.total, c.readsOut); why != "" {
+		return bad(why)
+	}
 	switch wr.Op {
-	case verbs.OpSend, verbs.OpSendInvalidate, verbs.OpLocalInvalidate:
-	case verbs.OpWrite:
-		if wr.Addr > ^uint64(0)-uint64(e.total) {
-			return bad("remote address wraps")
-		}
 	case verbs.OpRead:
-		if len(wr.Local) != 1 {
-			return bad("a Read has one segment")
-		}
-		if wr.Addr > ^uint64(0)-uint64(e.total) {
-			return bad("remote address wraps")
-		}
-		if c.readsOut == 0 {
-			return bad("the peer takes no Reads")
-		}
 		e.Signaled = true
 	case verbs.OpBind:
-		if len(wr.Local) != 1 || e.total == 0 {
-			return bad("a window is bound to one segment")
-		}
-		if wr.Access == 0 || wr.Access&^(verbs.RemoteRead|verbs.RemoteWrite) != 0 {
-			return bad("no such access")
-		}
 		var why string
 		if e.window, e.bind, why = c.memory.prepareBind(wr, c); why != "" {
 			return bad(why)
 		}
-		e.base, _ = c.dev.regions.Address(wr.Local[0])
-	default:
-		return bad("no such operation")
+		e.base, _ = c.dev.Address(wr.Local[0])
 	}
 	return nil
 }

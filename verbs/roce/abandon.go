@@ -41,7 +41,7 @@ func (p *port) abandon(err error) {
 		c.mu.Unlock()
 	}
 	for _, l := range p.listeners {
-		l.end(&verbs.ConnError{Op: "accept", Remote: l.addr, Err: err})
+		l.backlog.Stop(&verbs.ConnError{Op: "accept", Remote: l.addr, Err: err})
 	}
 }
 

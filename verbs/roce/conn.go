@@ -61,19 +61,6 @@ type conn struct {
 	head    []byte
 }
 
-// checkOptions refuses what cannot be set up.
-func checkOptions(o *verbs.ConnOptions) error {
-	switch {
-	case len(o.PrivateData) > maxPrivate:
-		return fmt.Errorf("roce: private data of %d bytes, at most %d", len(o.PrivateData), maxPrivate)
-	case o.SendQueue < 1 || o.SendQueue > rc.MaxQueue, o.RecvQueue < 1 || o.RecvQueue > rc.MaxQueue:
-		return fmt.Errorf("roce: queues of %d and %d requests, want 1 to %d", o.SendQueue, o.RecvQueue, rc.MaxQueue)
-	case o.ReadsIn < 0 || o.ReadsIn > rc.MaxReadDepth, o.ReadsOut < 0 || o.ReadsOut > rc.MaxReadDepth:
-		return fmt.Errorf("roce: read depths of %d and %d, at most %d", o.ReadsIn, o.ReadsOut, rc.MaxReadDepth)
-	}
-	return nil
-}
-
 // newConn makes the queue pair of a connection that is being set up. It
 // holds the device until Close.
 func (d *device) newConn(local, remote netip.AddrPort, o *verbs.ConnOptions) (*conn, error) {
@@ -90,13 +77,13 @@ func (d *device) newConn(local, remote netip.AddrPort, o *verbs.ConnOptions) (*c
 		settled: make(chan error, 1),
 		wake:    make(chan struct{}, 1),
 		head:    make([]byte, 0, packet.MaxHeader),
-		q:       rc.New(rc.Config{SendQueue: o.SendQueue, RecvQueue: o.RecvQueue, Address: d.regions.Address}),
+		q:       rc.New(rc.Config{SendQueue: o.SendQueue, RecvQueue: o.RecvQueue, Address: d.Address}),
 	}
 	p.cmMu.Lock()
 	err = p.enter(c)
 	p.cmMu.Unlock()
 	if err != nil {
-		d.release()
+		d.Release()
 		return nil, err
 	}
 	return c, nil
@@ -200,7 +187,7 @@ func (c *conn) Close() error {
 		c.waiting.Lock()
 		c.port.leave(c)
 		c.waiting.Unlock()
-		c.dev.release()
+		c.dev.Release()
 	})
 	return nil
 }

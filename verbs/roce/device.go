@@ -1,16 +1,15 @@
 package roce
 
 import (
-	"fmt"
+	"log/slog"
 	"net/netip"
 	"sync"
 
 	"github.com/rdmafs/rdmafs/verbs"
-	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 	"github.com/rdmafs/rdmafs/verbs/roce/cm"
 	"github.com/rdmafs/rdmafs/verbs/roce/rc"
 	"github.com/rdmafs/rdmafs/verbs/roce/udp"
-	"github.com/rdmafs/rdmafs/verbs/soft"
 )
 
 // Config says how a device behaves. The zero Config is right on most hosts.
@@ -18,26 +17,24 @@ type Config struct {
 	// Local is the address to dial from unless ConnOptions says otherwise. If it
 	// is not valid the route decides.
 	Local netip.Addr
-	// Logf, when not nil, gets what is worth knowing and no error.
-	Logf func(format string, args ...any)
+	// Log may be nil. It gets what is worth knowing and no error.
+	Log *slog.Logger
 }
 
 // Open makes a device. It holds no resource of the system until it is used.
 func Open(c Config) verbs.Device {
-	return &device{config: c, ports: make(map[netip.Addr]*port), mtus: pathMTUs{logf: c.Logf}}
+	return &device{Soft: provider.Soft{Provider: "roce"}, config: c, ports: make(map[netip.Addr]*port), mtus: pathMTUs{log: c.Log}}
 }
 
 type device struct {
-	config  Config
-	regions soft.Regions
-	mtus    pathMTUs
+	provider.Soft
+	config Config
+	mtus   pathMTUs
 
 	mu    sync.Mutex
 	ports map[netip.Addr]*port
 	// lost are the ports whose sockets have failed: see port.abandon.
-	lost   []*port
-	open   int // connections and listeners
-	closed bool
+	lost []*port
 }
 
 func (d *device) Caps() verbs.Caps {
@@ -56,27 +53,13 @@ func (d *device) Caps() verbs.Caps {
 // maxPrivate is what fits a request, which has the least room.
 const maxPrivate = cm.REQPrivate
 
-// Register implements verbs.Device.
-func (d *device) Register(a *mem.Arena) (verbs.MemoryRegion, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, verbs.ErrClosed
-	}
-	r, err := d.regions.Add(a)
-	if err != nil {
-		return nil, fmt.Errorf("roce: %w", err)
-	}
-	return r, nil
-}
-
 // hold finds or opens the port for a local address, for something that must be
 // closed before the device. A port of all addresses will do for each.
 func (d *device) hold(local netip.Addr) (*port, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return nil, verbs.ErrClosed
+	if err := d.Hold(); err != nil {
+		return nil, err
 	}
 	all := netip.IPv4Unspecified()
 	if local.Is6() {
@@ -89,12 +72,12 @@ func (d *device) hold(local netip.Addr) (*port, error) {
 	if p == nil {
 		s, err := udp.Open(local)
 		if err != nil {
+			d.Release()
 			return nil, err
 		}
 		p = newPort(s)
 		d.ports[local] = p
 	}
-	d.open++
 	return p, nil
 }
 
@@ -110,21 +93,13 @@ func (d *device) working(at netip.Addr) *port {
 	return p
 }
 
-func (d *device) release() {
-	d.mu.Lock()
-	d.open--
-	d.mu.Unlock()
-}
-
 // Close implements verbs.Device.
 func (d *device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.open > 0 || d.regions.Len() > 0 {
-		return fmt.Errorf("roce: device closed with %d connections or listeners and %d regions left",
-			d.open, d.regions.Len())
+	if err := d.Soft.Close(); err != nil {
+		return err
 	}
-	d.closed = true
 	for _, p := range d.ports {
 		p.close()
 	}

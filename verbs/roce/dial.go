@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 	"github.com/rdmafs/rdmafs/verbs/roce/cm"
 	"github.com/rdmafs/rdmafs/verbs/roce/udp"
 )
 
 // Dial implements verbs.Device.
 func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOptions) (verbs.Conn, error) {
-	if err := checkOptions(&o); err != nil {
+	caps := d.Caps()
+	if err := provider.CheckOptions(&o, &caps); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {

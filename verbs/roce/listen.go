@@ -3,28 +3,22 @@ package roce
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/rdmafs/rdmafs/verbs"
-	"github.com/rdmafs/rdmafs/verbs/backlog"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 	"github.com/rdmafs/rdmafs/verbs/roce/cm"
 )
 
-const defaultBacklog = 64
-
 // listener implements verbs.Listener.
 type listener struct {
-	dev   *device
-	port  *port
-	addr  netip.AddrPort
-	ready chan *request
-	// stop ends when there is nothing more to accept.
-	stop context.Context
-	end  context.CancelCauseFunc
-	once sync.Once
+	dev     *device
+	port    *port
+	addr    netip.AddrPort
+	backlog *provider.Backlog
+	once    sync.Once
 }
 
 // Listen implements verbs.Device.
@@ -34,19 +28,15 @@ func (d *device) Listen(at netip.AddrPort, o verbs.ListenOptions) (verbs.Listene
 	if err != nil {
 		return nil, &verbs.ConnError{Op: "listen", Remote: at, Err: err}
 	}
-	if o.Backlog <= 0 {
-		o.Backlog = defaultBacklog
-	}
-	l := &listener{dev: d, port: p, ready: make(chan *request, o.Backlog)}
-	l.stop, l.end = context.WithCancelCause(context.Background())
+	l := &listener{dev: d, port: p, backlog: provider.NewBacklog(o.Backlog)}
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
 	n, err := uint16(0), p.failure()
 	if err == nil {
-		n, err = p.cm.Listen(at, o.Backlog)
+		n, err = p.cm.Listen(at, l.backlog.Size())
 	}
 	if err != nil {
-		d.release()
+		d.Release()
 		return nil, &verbs.ConnError{Op: "listen", Remote: at, Err: err}
 	}
 	l.addr = netip.AddrPortFrom(at.Addr(), n)
@@ -58,25 +48,21 @@ func (l *listener) Addr() netip.AddrPort { return l.addr }
 
 // Accept implements verbs.Listener.
 func (l *listener) Accept(ctx context.Context) (verbs.Request, error) {
-	r, err := backlog.Take(ctx, l.ready, l.stop)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return l.backlog.Accept(ctx)
 }
 
 // Close implements verbs.Listener. An Accept under way may still take a
 // request.
 func (l *listener) Close() error {
 	l.once.Do(func() {
-		l.end(verbs.ErrClosed)
+		l.backlog.Stop(verbs.ErrClosed)
 		p := l.port
 		p.cmMu.Lock()
 		p.cm.Unlisten(l.addr)
 		delete(p.listeners, l.addr)
 		p.cmMu.Unlock()
-		backlog.Refuse(l.ready)
-		l.dev.release()
+		l.backlog.Refuse()
+		l.dev.Release()
 	})
 	return nil
 }
@@ -94,19 +80,13 @@ type request struct {
 func (r *request) RemoteAddr() netip.AddrPort { return r.remote }
 func (r *request) PrivateData() []byte        { return r.private }
 
-var errAnswered = errors.New("roce: request answered twice")
-
 // Reject implements verbs.Request.
 func (r *request) Reject(private []byte) error {
 	if r.used {
-		return errAnswered
+		return provider.ErrAnswered
 	}
 	r.used = true
-	var long error
-	if len(private) > maxPrivate {
-		long = fmt.Errorf("roce: private data of %d bytes, at most %d", len(private), maxPrivate)
-		private = nil
-	}
+	private, long := provider.RejectData("roce", private, maxPrivate)
 	p := r.l.port
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
@@ -118,9 +98,10 @@ func (r *request) Reject(private []byte) error {
 // Accept implements verbs.Request.
 func (r *request) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, error) {
 	if r.used {
-		return nil, errAnswered
+		return nil, provider.ErrAnswered
 	}
-	if err := checkOptions(&o); err != nil {
+	caps := r.l.dev.Caps()
+	if err := provider.CheckOptions(&o, &caps); err != nil {
 		return nil, errors.Join(err, r.Reject(nil))
 	}
 	c, err := r.l.dev.newConn(r.local, r.remote, &o)

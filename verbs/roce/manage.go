@@ -172,12 +172,8 @@ func (p *port) requested(e *cm.Event) {
 		}
 		l = p.listeners[netip.AddrPortFrom(all, e.Local.Port())]
 	}
-	if l != nil {
-		select {
-		case l.ready <- &request{l: l, id: e.ID, local: e.Local, remote: e.Remote, peer: e.Peer, private: e.Private}:
-			return
-		default:
-		}
+	if l != nil && l.backlog.Add(&request{l: l, id: e.ID, local: e.Local, remote: e.Remote, peer: e.Peer, private: e.Private}) {
+		return
 	}
 	p.cm.Close(time.Now(), e.ID)
 }

@@ -1,6 +1,8 @@
 package roce
 
 import (
+	"fmt"
+	"log/slog"
 	"net/netip"
 	"sync"
 
@@ -11,7 +13,7 @@ import (
 // or the peer itself may take less, and nothing on the way says so (see
 // rc/passage.go). It is for as long as the device is open.
 type pathMTUs struct {
-	logf func(string, ...any)
+	log *slog.Logger
 
 	mu   sync.Mutex
 	most map[netip.Addr]int
@@ -33,9 +35,9 @@ func (m *pathMTUs) limit(peer netip.Addr, mtu int) int {
 // lower has the next connection to a peer ask for less than mtu, which did not
 // pass.
 func (m *pathMTUs) lower(peer netip.Addr, mtu int) {
-	if m.halve(peer, mtu) && m.logf != nil {
-		m.logf("RoCE packets of %d bytes do not reach %s or do not come back, smaller ones do: going on with %d (the MTU should be the same on the whole path)",
-			mtu, peer, mtu/2)
+	if m.halve(peer, mtu) && m.log != nil {
+		m.log.Warn(fmt.Sprintf("RoCE packets of %d bytes do not reach %s or do not come back, smaller ones do: going on with %d (the MTU should be the same on the whole path)",
+			mtu, peer, mtu/2))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/test/netns"
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -63,11 +64,11 @@ func TestNarrowPath(t *testing.T) {
 			a, b := narrowHosts(t)
 			var mu sync.Mutex
 			var said []string
-			client := newEnd(t, Config{Logf: func(f string, v ...any) {
+			client := newEnd(t, Config{Log: testlog.To(func(message string) {
 				mu.Lock()
-				said = append(said, fmt.Sprintf(f, v...))
+				said = append(said, message)
 				mu.Unlock()
-			}}, size)
+			})}, size)
 			server := newEnd(t, Config{}, size)
 			device := client.dev
 			client.dev, server.dev = elsewhere{device, a}, elsewhere{server.dev, b}

@@ -42,7 +42,7 @@ func (w *window) Next(mem.Seg) uint32 {
 
 // Addr implements verbs.Window. It is 0 for memory that is not registered.
 func (w *window) Addr(s mem.Seg) uint64 {
-	va, _ := w.c.dev.regions.Address(s)
+	va, _ := w.c.dev.Address(s)
 	return va
 }
 

@@ -116,7 +116,7 @@ func newRig(t *testing.T, trees ...map[string]string) *rig {
 	}
 	nothing := func() error { return nil }
 	r.Case = Case{
-		Target: "server:/export", Host: "server", Export: "/export", Words: "soft", Patience: time.Minute, Write: true, Cred: nfsclient.Cred{Sys: true, UID: 1000},
+		Target: "server:/export", Host: "server", Export: "/export", Words: "soft", Patience: time.Minute, Write: true, Cred: nfsclient.Cred{UID: 1000},
 		Fuse:      func() error { return nil },
 		Devices:   &rdmadev.Tree{Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev"), Map: rdmadevtest.Map{}},
 		Memory:    Memory{Limit: NoLimit},

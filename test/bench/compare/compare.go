@@ -35,8 +35,8 @@ type Results struct {
 // Metric is what a figure tells.
 type Metric struct{ Name, Unit string }
 
-// Run measures every system in each round and tells each figure to logf.
-func Run(systems []*System, rounds int, size Size, logf func(string, ...any)) (*Results, error) {
+// Run measures every system in each round and reports each figure to progress, a line each.
+func Run(systems []*System, rounds int, size Size, progress func(line string)) (*Results, error) {
 	r := &Results{Values: make(map[string]map[string][]float64)}
 	metrics := size.metrics()
 	for _, m := range metrics {
@@ -50,7 +50,7 @@ func Run(systems []*System, rounds int, size Size, logf func(string, ...any)) (*
 				if err != nil {
 					return nil, fmt.Errorf("%s on %s: %w", m.Name, s.Name, err)
 				}
-				logf("round %d: %s: %s: %.0f %s", round+1, s.Name, m.Name, v, m.Unit)
+				progress(fmt.Sprintf("round %d: %s: %s: %.0f %s", round+1, s.Name, m.Name, v, m.Unit))
 				r.Values[m.Name][s.Name] = append(r.Values[m.Name][s.Name], v)
 			}
 		}

@@ -30,7 +30,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	size := Size{FileMiB: 1, SmallFiles: 3, ListFiles: 4, Random: 10 * time.Millisecond}
-	r, err := Run([]*System{system("a"), system("b")}, 2, size, t.Logf)
+	r, err := Run([]*System{system("a"), system("b")}, 2, size, func(line string) { t.Log(line) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestFailureUnmounts(t *testing.T) {
 		Mount:   func(string) error { mounted++; return nil },
 		Unmount: func(string) error { mounted--; return boom },
 	}
-	_, err := Run([]*System{s}, 1, Size{FileMiB: 1}, t.Logf)
+	_, err := Run([]*System{s}, 1, Size{FileMiB: 1}, func(line string) { t.Log(line) })
 	if !errors.Is(err, os.ErrNotExist) || !errors.Is(err, boom) || mounted != 0 {
 		t.Errorf("%v, mounted %d times more than unmounted", err, mounted)
 	}

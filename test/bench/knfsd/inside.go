@@ -51,7 +51,7 @@ func inside(o options) error {
 		linux(linuxRDMA, "proto=rdma,port=20049"),
 		rdmafs(rdmafsTCP, "proto=tcp"),
 		linux(linuxTCP, "proto=tcp"),
-	}, o.rounds, size, log.Printf)
+	}, o.rounds, size, func(line string) { log.Print(line) })
 	if err != nil {
 		return err
 	}

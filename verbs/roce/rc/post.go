@@ -5,6 +5,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/provider"
 	"github.com/rdmafs/rdmafs/verbs/roce/packet"
 )
 
@@ -71,23 +72,12 @@ func (q *QP) prepare(e *entry, wr *verbs.SendWR, w *Window) (why string) {
 			return "not connected yet"
 		}
 	}
+	if why := provider.CheckSend(wr, e.total, q.peer.ReadsOut); why != "" {
+		return why
+	}
 	switch wr.Op {
-	case verbs.OpSend, verbs.OpSendInvalidate:
-	case verbs.OpWrite, verbs.OpRead:
-		switch {
-		case wr.Addr > ^uint64(0)-uint64(e.total):
-			return "remote address wraps"
-		case wr.Op == verbs.OpRead && len(wr.Local) != 1:
-			return "a Read has one segment"
-		case wr.Op == verbs.OpRead && q.peer.ReadsOut == 0:
-			return "the peer takes no Reads"
-		}
 	case verbs.OpBind:
 		switch {
-		case len(wr.Local) != 1 || e.total == 0:
-			return "a window is bound to one segment"
-		case wr.Access == 0 || wr.Access&^(verbs.RemoteRead|verbs.RemoteWrite) != 0:
-			return "no such access"
 		case w == nil || w.q != q:
 			return "window of another connection"
 		case w.freed:
@@ -102,8 +92,6 @@ func (q *QP) prepare(e *entry, wr *verbs.SendWR, w *Window) (why string) {
 	case verbs.OpLocalInvalidate:
 		q.memory.invalidate(wr.RKey)
 		return ""
-	default:
-		return "no such operation"
 	}
 	e.count = packet.Count(e.total, q.peer.MTU)
 	return ""

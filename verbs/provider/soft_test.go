@@ -1,8 +1,10 @@
-package soft
+package provider
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
@@ -20,22 +22,25 @@ func arena(t *testing.T, n int) *mem.Arena {
 	return a
 }
 
-func TestRegions(t *testing.T) {
-	var s Regions
+func TestSoft(t *testing.T) {
+	s := Soft{Provider: "test"}
 	a, b := arena(t, 8192), arena(t, 4096)
 	if _, ok := s.Address(a.Seg(0, 1)); ok {
 		t.Error("a segment of no region has an address")
 	}
-	ra, err := s.Add(a)
+	ra, err := s.Register(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Add(a); err == nil {
+	if _, err := s.Register(a); err == nil {
 		t.Error("an arena was registered twice")
 	}
-	rb, err := s.Add(b)
-	if err != nil || s.Len() != 2 {
-		t.Fatalf("%d regions, %v", s.Len(), err)
+	rb, err := s.Register(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err == nil || !strings.HasSuffix(err.Error(), "0 connections or listeners and 2 regions left") {
+		t.Fatalf("Close with 2 regions: %v", err)
 	}
 	first, ok := s.Address(a.Seg(0, 8192))
 	if !ok || first&0xfff != 0 {
@@ -64,7 +69,25 @@ func TestRegions(t *testing.T) {
 	if _, ok := s.Address(a.Seg(0, 1)); ok {
 		t.Error("a segment has an address after its region's end")
 	}
-	if err := rb.Close(); err != nil || s.Len() != 0 {
-		t.Errorf("%d regions, %v", s.Len(), err)
+	if err := rb.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Hold(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err == nil {
+		t.Error("closed with a connection left")
+	}
+	s.Release()
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.Hold(); err != verbs.ErrClosed {
+		t.Errorf("Hold after Close: %v", err)
+	}
+	if _, err := s.Register(a); err != verbs.ErrClosed {
+		t.Errorf("Register after Close: %v", err)
 	}
 }
