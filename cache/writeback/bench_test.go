@@ -39,9 +39,7 @@ func newBench(t testing.TB) *bench {
 	f := Make(&Config{Block: testBlock, Share: 3, MaxDirty: 1 << 20, Delay: time.Second}, b)
 	b.f = &f
 	t.Cleanup(func() {
-		if b.f.direct == 0 {
-			b.f.Abandon()
-		}
+		b.f.Abandon()
 		if b.lent != 0 {
 			t.Errorf("%d buffers were not released", b.lent)
 		}

@@ -43,7 +43,6 @@ type File struct {
 
 	state  State
 	wake   bool   // waiters should look again
-	direct int32  // direct writes in flight
 	seq    uint64 // of the last write
 	urgent uint64 // writes up to here are to be sent now
 	commit uint64 // number of the last COMMIT
@@ -108,7 +107,7 @@ func (f *File) redirty(e *Extent) {
 	for _, d := range f.dirty.gaps(nil, e.off, e.End()) {
 		for _, g := range f.flight.gaps(nil, d.off, d.end) {
 			p := e.part(g.off, g.end)
-			p.ready, p.commit = true, 0
+			p.ready = true
 			f.dirty.insert(p)
 		}
 	}

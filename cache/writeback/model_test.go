@@ -2,16 +2,17 @@ package writeback
 
 import (
 	"bytes"
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 
-	"github.com/rdmafs/rdmafs/cache/bufpool"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-const modelSize = 6 * testBlock
+const (
+	modelSize = 6 * testBlock
+	maxLast   = 200 // with room for writes that go on
+)
 
 // world is a file, its server and its users, all on one goroutine: what happens
 // next is drawn by lot, so that a seed repeats it.
@@ -27,21 +28,33 @@ type world struct {
 	commit       *modelCommit
 	honest       bool // it does not crash, refuse or delay
 
-	// What the file must read, the number of the last write to each byte, and
-	// lost for bytes of a WRITE that failed.
+	// What the file must read: each write has a number, which all its bytes are.
 	want [modelSize]byte
-	seq  [modelSize]uint64
+	last byte              // number of the last write
+	by   [modelSize]uint32 // who wrote
+	lost [modelSize]bool   // of a WRITE that has failed
 
-	syncs    []uint64 // what fsyncs wait for
-	truncate int64    // what a truncation waits to cut to; -1: none
+	syncs    []*modelSync
+	blocked  *modelBlocked
+	truncate int64 // what a truncation waits to cut to; -1: none
 	retries  []time.Time
 	reads    []*modelRead
 	direct   *modelDirect
-	spare    bufpool.Lease // of the write that waits
 	failed   int
 }
 
-const lost = math.MaxUint64
+// modelSync is an fsync that waits.
+type modelSync struct {
+	target uint64
+	need   [modelSize]byte // the write that must be on stable storage, or a later one
+}
+
+// modelBlocked is a write that waits.
+type modelBlocked struct {
+	by  *Writer
+	off int64
+	n   int
+}
 
 type modelWrite struct {
 	e      *Extent
@@ -77,13 +90,23 @@ func (w *world) dice(n int) bool { return w.r.IntN(n) == 0 }
 // bad is a chance for the server to misbehave.
 func (w *world) bad(n int) bool { return !w.honest && w.dice(n) }
 
-// touch says that [off, end) changed.
-func (w *world) touch(off, end int64, seq uint64) {
+// wrote says that by has written number no to [off, end); by is nil for nobody.
+func (w *world) wrote(by *Writer, no byte, off, end int64) {
 	for k := off; k < end; k++ {
-		w.seq[k] = seq
+		w.want[k], w.lost[k] = no, false
+		if by != nil {
+			w.by[k] = by.Cred.UID
+		}
 		for _, r := range w.reads {
 			r.touched[k] = true
 		}
+	}
+}
+
+// forgo says that no fsync needs [off, end) any more.
+func (w *world) forgo(off, end int64) {
+	for _, s := range w.syncs {
+		clear(s.need[off:end])
 	}
 }
 
@@ -106,17 +129,31 @@ func (w *world) write() {
 		by = bob
 	}
 	off := w.r.Int64N(modelSize - 1)
-	if w.dice(3) {
+	switch d := w.f.Dirty(); {
+	case w.dice(3):
 		off -= off % testBlock
+	case w.dice(2) && len(d) > 0:
+		off = min(d[w.r.IntN(len(d))].End(), modelSize-1)
 	}
-	p := make([]byte, 1+w.r.Int64N(min(2*testBlock, modelSize-off)))
-	for k := range p {
-		p[k] = byte(w.r.Uint32())
+	w.blocked = &modelBlocked{by, off, int(1 + w.r.Int64N(min(2*testBlock, modelSize-off)))}
+	w.goOn()
+}
+
+// goOn goes on with the write that waits.
+func (w *world) goOn() {
+	b := w.blocked
+	if b == nil {
+		return
 	}
-	n := w.put(by, off, p)
-	copy(w.want[off:], p[:n])
-	w.touch(off, off+int64(n), w.f.Seq())
-	if n < len(p) && w.f.State() == (State{}) && !w.f.Unsent() {
+	n := w.put(b.by, b.off, bytes.Repeat([]byte{w.last + 1}, b.n))
+	if n > 0 {
+		w.last++
+		w.wrote(b.by, w.last, b.off, b.off+int64(n))
+	}
+	b.off, b.n = b.off+int64(n), b.n-n
+	if b.n == 0 {
+		w.blocked = nil
+	} else if w.f.State() == (State{}) && !w.f.Unsent() {
 		w.t.Fatal("a write is held off by nothing")
 	}
 }
@@ -127,9 +164,6 @@ func (w *world) claim() {
 		off := w.r.Int64N(modelSize - testBlock)
 		d = &modelDirect{n: 1 + w.r.IntN(testBlock), off: off}
 		l := w.lease(d.n)
-		for k := range d.n {
-			l.Bytes()[k] = byte(w.r.Uint32())
-		}
 		d.e = Direct(*alice, l, d.n)
 		w.direct = d
 	}
@@ -137,8 +171,9 @@ func (w *world) claim() {
 		return
 	}
 	w.direct = nil
-	copy(w.want[d.off:], d.e.bytes())
-	w.touch(d.off, d.e.End(), w.f.Seq())
+	w.last++
+	copy(d.e.bytes(), bytes.Repeat([]byte{w.last}, d.n))
+	w.wrote(alice, w.last, d.off, d.e.End())
 	w.writes = append(w.writes, &modelWrite{e: d.e, direct: true, how: nfsclient.FileSync})
 }
 
@@ -159,6 +194,11 @@ func (w *world) pump() {
 		for _, o := range w.writes {
 			if o.e.off < e.End() && e.off < o.e.End() {
 				w.t.Fatal("two WRITEs in flight overlap")
+			}
+		}
+		for k := e.off; k < e.End(); k++ {
+			if w.by[k] != e.Cred().UID && !w.lost[k] {
+				w.t.Fatalf("byte %d, which user %d wrote, is sent as user %d", k, w.by[k], e.Cred().UID)
 			}
 		}
 		if s := w.f.State(); s.Truncation == Truncating || s.Sending == Delayed || s.Sending == Probing && len(w.writes) > 0 {
@@ -229,30 +269,32 @@ func (w *world) lose(off, end int64) {
 	now := w.view()
 	for k := off; k < end; k++ {
 		if !w.f.UnsentIn(k, k+1) {
-			w.want[k] = now[k]
-			w.touch(k, k+1, lost)
+			w.wrote(nil, now[k], k, k+1)
+			w.lost[k] = true
 		}
 	}
+	w.forgo(off, end)
 }
 
 // wait asks for those who wait, as they have been woken, or have just come.
 func (w *world) wait() {
-	var still []uint64
-	for _, target := range w.syncs {
-		switch w.f.Sync(target) {
+	var still []*modelSync
+	for _, s := range w.syncs {
+		switch w.f.Sync(s.target) {
 		case Done:
-			for k := range w.want {
-				if w.seq[k] <= target && w.stable[k] != w.want[k] {
-					w.t.Fatalf("byte %d of write %d is not on stable storage, but those up to %d are said to be", k, w.seq[k], target)
+			for k, no := range s.need {
+				if w.stable[k] < no {
+					w.t.Fatalf("byte %d is on stable storage as of write %d, but fsync was said that it is as of %d", k, w.stable[k], no)
 				}
 			}
 			continue
 		case AskCommit:
 			w.beginCommit()
 		}
-		still = append(still, target)
+		still = append(still, s)
 	}
 	w.syncs = still
+	w.goOn()
 	if w.truncate >= 0 {
 		if w.f.State().Truncation == NoTruncation && !w.f.BeginTruncate() {
 			w.t.Fatal("no truncation begins")
@@ -265,6 +307,18 @@ func (w *world) wait() {
 		w.claim()
 	}
 	w.pump()
+}
+
+// sync is an fsync.
+func (w *world) sync() {
+	s := &modelSync{target: w.f.Seq(), need: w.want}
+	for k, lost := range w.lost {
+		if lost {
+			s.need[k] = 0
+		}
+	}
+	w.syncs = append(w.syncs, s)
+	w.wait()
 }
 
 func (w *world) beginCommit() {
@@ -335,8 +389,8 @@ func (w *world) cut() {
 		if !w.bad(5) {
 			clear(w.data[w.truncate:])
 			clear(w.stable[w.truncate:])
-			clear(w.want[w.truncate:])
-			w.touch(w.truncate, modelSize, 0)
+			w.wrote(nil, 0, w.truncate, modelSize)
+			w.forgo(w.truncate, modelSize)
 			w.f.Truncated(w.truncate)
 		}
 		w.f.EndTruncate()
@@ -390,7 +444,7 @@ func (w *world) tick() {
 			k--
 		}
 	}
-	if w.f.Tick(w.now, Pressure(w.r.IntN(3))) {
+	if !w.honest && w.f.Tick(w.now, Pressure(w.r.IntN(3))) {
 		w.beginCommit()
 	}
 	w.pump()
@@ -399,10 +453,12 @@ func (w *world) tick() {
 func (w *world) step() {
 	switch n := w.r.IntN(40); {
 	case n < 8:
-		w.write()
-		w.pump()
+		if w.blocked == nil && w.last < maxLast {
+			w.write()
+			w.pump()
+		}
 	case n < 9:
-		if w.direct == nil {
+		if w.direct == nil && w.last < maxLast {
 			w.claim()
 			w.pump()
 		}
@@ -420,8 +476,7 @@ func (w *world) step() {
 		w.tick()
 	case n < 38:
 		if len(w.syncs) < 3 {
-			w.syncs = append(w.syncs, w.f.Seq())
-			w.wait()
+			w.sync()
 		}
 	case n < 39:
 		if w.truncate < 0 && w.f.BeginTruncate() {
@@ -458,27 +513,22 @@ func (w *world) check() {
 	for k := range got {
 		switch {
 		case got[k] == w.want[k]:
-		case w.seq[k] != lost:
+		case !w.lost[k]:
 			w.t.Fatalf("byte %d reads %d, want %d", k, got[k], w.want[k])
 		default:
-			w.want[k] = got[k]
-			w.touch(int64(k), int64(k)+1, lost)
+			w.wrote(nil, got[k], int64(k), int64(k)+1)
+			w.lost[k] = true
 		}
 	}
 }
 
-// run does steps at random, then lets everything come to rest.
-func (w *world) run(steps int) {
-	w.truncate = -1
-	for range steps {
-		w.step()
-	}
+// rest goes on, with a server that does what it is asked, until nobody waits.
+func (w *world) rest() {
 	w.honest = true
-	w.syncs = append(w.syncs, w.f.Seq())
-	w.wait()
-	for n := 0; len(w.syncs)+len(w.writes)+len(w.reads) > 0 || w.commit != nil || w.direct != nil || w.truncate >= 0; n++ {
+	for n := 0; len(w.syncs)+len(w.writes)+len(w.reads) > 0 || w.blocked != nil || w.commit != nil || w.direct != nil || w.truncate >= 0; n++ {
 		if n > 20_000 {
-			w.t.Fatalf("no rest in %v: %d fsyncs wait, %d WRITEs in flight, truncation to %d", w.f.State(), len(w.syncs), len(w.writes), w.truncate)
+			w.t.Fatalf("no rest in %v: %d fsyncs wait, %d WRITEs in flight, truncation to %d, a write waits: %v",
+				w.f.State(), len(w.syncs), len(w.writes), w.truncate, w.blocked != nil)
 		}
 		switch w.r.IntN(6) {
 		case 0:
@@ -501,6 +551,18 @@ func (w *world) run(steps int) {
 		}
 		w.check()
 	}
+}
+
+// run does steps at random, then has all reach stable storage.
+func (w *world) run(steps int) {
+	w.truncate = -1
+	for range steps {
+		w.step()
+	}
+	w.sync()
+	w.rest()
+	w.sync() // of the write that waited
+	w.rest()
 	if !w.f.Empty() || w.f.State() != (State{}) {
 		w.t.Fatalf("not empty at the end, in %v", w.f.State())
 	}

@@ -1,6 +1,7 @@
 package writeback
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"testing"
@@ -59,6 +60,26 @@ func TestCrowded(t *testing.T) {
 	if most := b.f.config.MaxDirty / delayedShare; !b.f.Crowded() || n*testBlock > most+testBlock {
 		t.Errorf("%d bytes taken, want about %d", n*testBlock, most)
 	}
+}
+
+// TestSharedBuffer: what is appended to an extent does not grow into another one
+// in the same buffer.
+func TestSharedBuffer(t *testing.T) {
+	b := newBench(t)
+	b.put(alice, 0, bytes.Repeat([]byte{1}, 100))
+	b.f.Wrote(b.now, b.send(true), Written{Ver: nfsclient.Verifier{1}})
+	b.f.Wrote(b.now, b.send(b.write(alice, 30, 30)), Written{How: nfsclient.FileSync})
+	b.beginCommit()
+	b.f.Committed(nfsclient.Verifier{2}, nil, false) // both halves are dirty again
+	if d := b.f.Dirty(); len(d) != 2 || d[0].buf != d[1].buf {
+		t.Fatalf("%d dirty extents, want two in one buffer", len(d))
+	}
+	half := b.f.Send(1)
+	b.put(alice, 30, bytes.Repeat([]byte{2}, 60))
+	if !bytes.Equal(half.bytes(), bytes.Repeat([]byte{1}, 40)) {
+		t.Error("a WRITE in flight was overwritten")
+	}
+	b.f.Wrote(b.now, half, Written{How: nfsclient.FileSync})
 }
 
 // TestShare: no more than its share of background writers is one file's.
@@ -196,6 +217,71 @@ func TestWriterDoesNotDelayFsync(t *testing.T) {
 	}
 	if got := b.f.Sync(b.f.Seq()); got != AskCommit {
 		t.Errorf("step %v for the newer bytes", got)
+	}
+}
+
+// TestWoken: whatever a waiter may have waited for wakes it, once.
+func TestWoken(t *testing.T) {
+	direct := func(b *bench) *Extent {
+		e := Direct(*alice, b.lease(10), 10)
+		if !b.f.Claim(e, 0) {
+			t.Fatal("no room for a direct write")
+		}
+		return e
+	}
+	for _, c := range []struct {
+		name  string
+		until func(*bench) func()
+	}{
+		{"Wrote", func(b *bench) func() {
+			e := b.send(b.write(alice, 0, 10))
+			return func() { b.f.Wrote(b.now, e, Written{How: nfsclient.FileSync}) }
+		}},
+		{"Wrote, to be sent later", func(b *bench) func() {
+			e := b.send(b.write(alice, 0, 10))
+			return func() { b.f.Wrote(b.now, e, Written{Err: errLater}) }
+		}},
+		{"WroteDirect", func(b *bench) func() {
+			e := direct(b)
+			return func() { b.f.WroteDirect(e, Written{How: nfsclient.FileSync}) }
+		}},
+		{"WroteDirect, failed", func(b *bench) func() {
+			e := direct(b)
+			return func() { b.f.WroteDirect(e, Written{Err: errFull}) }
+		}},
+		{"Committed", func(b *bench) func() {
+			b.unstable(nfsclient.Verifier{}, alice)
+			b.beginCommit()
+			return func() { b.f.Committed(nfsclient.Verifier{}, nil, false) }
+		}},
+		{"DropCommit", func(b *bench) func() {
+			b.unstable(nfsclient.Verifier{}, alice)
+			b.f.BeginCommit()
+			return b.f.DropCommit
+		}},
+		{"SendCommit of nothing", func(b *bench) func() {
+			b.f.BeginCommit()
+			return func() { b.f.SendCommit() }
+		}},
+		{"DropTruncate", func(b *bench) func() {
+			b.f.BeginTruncate()
+			return b.f.DropTruncate
+		}},
+		{"EndTruncate", func(b *bench) func() {
+			b.f.BeginTruncate()
+			b.f.Truncate()
+			return b.f.EndTruncate
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			happen := c.until(b)
+			b.f.Woken()
+			happen()
+			if !b.f.Woken() || b.f.Woken() {
+				t.Error("waiters are not woken once")
+			}
+		})
 	}
 }
 

@@ -81,7 +81,6 @@ func (f *File) Wrote(now time.Time, e *Extent, w Written) (wait time.Duration, d
 // WroteDirect ends the WRITE of e, which was put in flight by Claim. Its error
 // was told to whoever wrote it, so that nothing is kept of it.
 func (f *File) WroteDirect(e *Extent, w Written) {
-	f.direct--
 	f.flight.remove(e)
 	if w.Err != nil {
 		f.drop(e)
@@ -98,6 +97,6 @@ func (f *File) stored(e *Extent, how nfsclient.Stable, ver nfsclient.Verifier) {
 		f.drop(e)
 		return
 	}
-	e.ver, e.commit, e.seq = ver, 0, min(e.seq, oldest)
+	e.ver, e.seq = ver, min(e.seq, oldest)
 	f.unstable.insert(e)
 }

@@ -15,7 +15,7 @@ func (f *File) Truncate() Step {
 		f.urgent = f.seq
 		return Wait
 	}
-	if f.direct > 0 || !f.try(drained) {
+	if !f.try(drained) {
 		return Wait
 	}
 	return Done

@@ -122,6 +122,5 @@ func (f *File) Claim(e *Extent, off int64) bool {
 	f.seq++
 	e.seq = f.seq
 	f.flight.insert(e)
-	f.direct++
 	return true
 }
