@@ -136,7 +136,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	c.root = c.intern(h, &a)
 	c.root.mu.Lock()
 	c.root.note(st, &a)
-	c.root.unlock()
+	c.root.mu.Unlock()
 	pool.SetPressure(c.underPressure)
 	c.spawn(func() { c.runFlusher(c.life) })
 	if cfg.Kernel != nil {
@@ -208,7 +208,7 @@ func (c *Cache) Close(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("cache: %d bytes of %s not written: %w", n, paths[k], ErrClosed))
 		}
 		i.pump()
-		i.unlock()
+		i.mu.Unlock()
 		i.unpin()
 	}
 	return errors.Join(append(errs, c.takeLost()...)...)

@@ -17,7 +17,7 @@ func (c *Cache) made(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Inod
 	child := c.intern(m.Handle, &m.Attr)
 	child.mu.Lock()
 	child.note(st, &m.Attr)
-	child.unlock()
+	child.mu.Unlock()
 	ttl := c.changed(st, dir, m.Dir, name, child, true)
 	return c.entry(ctx, child, ttl), nil
 }
@@ -34,7 +34,7 @@ func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, chil
 		dir.setName(name, child).shown = true
 		ttl = dir.ttl(c.cfg.Now())
 	}
-	dir.unlock()
+	dir.mu.Unlock()
 	c.trimNames()
 	return ttl
 }
@@ -46,7 +46,8 @@ func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, chil
 func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, s nfsclient.SetAttr, exclusive bool, mode OpenMode) (Entry, *File, error) {
 	s.Size = nil
 	st := dir.begin()
-	m, err := c.cl.Create(ctx, cr, dir.h, name, s, exclusive || !opensAnew(s.Mode, mode))
+	m, err := c.cl.Create(ctx, cr, dir.h, name, s, exclusive || !opensAnew(s.Mode, mode), mode.server())
+	open := c.newOpening(cr, m.Handle, m.State)
 	e, err := c.made(ctx, st, cr, dir, name, m, err)
 	if status, ok := nfsclient.StatusOf(err); ok && status == nfsclient.ErrExist && !exclusive {
 		return c.openFound(ctx, cr, dir, name, mode)
@@ -55,10 +56,11 @@ func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 		return Entry{}, nil, err
 	}
 	if e.Inode.typ != nfsclient.Regular {
+		open.release()
 		c.Forget(e.Inode, 1)
 		return Entry{}, nil, ErrServer
 	}
-	return e, c.newFile(cr, e.Inode, mode), nil
+	return e, c.newFile(cr, e.Inode, mode, open), nil
 }
 
 // opensAnew says that who makes a file of such a mode may open it once more. A
@@ -113,7 +115,8 @@ func (c *Cache) Mknod(ctx context.Context, cr nfsclient.Cred, dir *Inode, name s
 	var err error
 	if kind == nfsclient.Regular {
 		s.Size = nil
-		m, err = c.cl.Create(ctx, cr, dir.h, name, s, true)
+		m, err = c.cl.Create(ctx, cr, dir.h, name, s, true, 0)
+		c.newOpening(cr, m.Handle, m.State).release()
 	} else {
 		m, err = c.cl.Mknod(ctx, cr, dir.h, name, kind, dev, s)
 	}
@@ -133,12 +136,12 @@ func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name
 		return Entry{}, err
 	}
 	i.mu.Lock()
-	i.relinked, i.expires = true, time.Time{}
+	i.node.Relink()
 	if a != nil {
 		i.note(st, a)
 	}
-	i.relinkGen = c.gen.Add(1)
-	i.unlock()
+	i.node.Relinked(c.gen.Add(1))
+	i.mu.Unlock()
 	i.refs.Add(1)
 	ttl := c.changed(st, dir, w, name, i, true)
 	if a == nil {
@@ -159,8 +162,8 @@ func (i *Inode) relink() {
 }
 
 func (i *Inode) relinkedLocked() {
-	i.relinked, i.expires = true, time.Time{}
-	i.relinkGen = i.c.gen.Add(1)
+	i.node.Relink()
+	i.node.Relinked(i.c.gen.Add(1))
 }
 
 // mayBeRelinked is relink after a call that failed as it does when it comes
@@ -170,7 +173,7 @@ func (c *Cache) mayBeRelinked(ctx context.Context, i *Inode) {
 	i.mu.Lock()
 	i.relinkedLocked()
 	i.doubt()
-	i.unlock()
+	i.mu.Unlock()
 	c.clear(ctx, i)
 }
 
@@ -202,7 +205,7 @@ func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	case child != nil:
 		child.relink()
 		child.mu.Lock()
-		child.removed = child.opens == 0 && child.attr.Nlink <= 1
+		child.removed = child.opens == 0 && child.node.Nlink <= 1
 		child.mu.Unlock()
 	}
 	return err
@@ -307,7 +310,7 @@ func (c *Cache) rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 		}
 		from.mu.Lock()
 		from.dropName(fromName)
-		from.unlock()
+		from.mu.Unlock()
 	} else {
 		c.changed(st, from, fromDir, fromName, nil, !both)
 	}

@@ -13,7 +13,7 @@ import (
 // nothing is lost then.
 func (i *Inode) sync(ctx context.Context) error {
 	i.mu.Lock()
-	defer i.unlock()
+	defer i.mu.Unlock()
 	target := i.wb.Seq()
 	for {
 		var err error
@@ -35,7 +35,7 @@ func (i *Inode) sync(ctx context.Context) error {
 // drain sends everything written before, without a COMMIT.
 func (i *Inode) drain(ctx context.Context) error {
 	i.mu.Lock()
-	defer i.unlock()
+	defer i.mu.Unlock()
 	target := i.wb.Seq()
 	for i.wb.Drain(target) != writeback.Done {
 		i.pump()
@@ -49,7 +49,7 @@ func (i *Inode) drain(ctx context.Context) error {
 // wait sleeps until there is news; mu is held, and is released meanwhile.
 func (i *Inode) wait(ctx context.Context) error {
 	wake := i.sleeper()
-	i.unlock()
+	i.mu.Unlock()
 	var err error
 	select {
 	case <-wake:
@@ -70,7 +70,7 @@ func (i *Inode) commit(ctx context.Context) error {
 	}
 	defer i.pump()
 	if wait > 0 {
-		i.unlock()
+		i.mu.Unlock()
 		err := pause(ctx, wait)
 		i.mu.Lock()
 		if err != nil {
@@ -82,7 +82,7 @@ func (i *Inode) commit(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	i.unlock()
+	i.mu.Unlock()
 	st := i.begin()
 	r := writeback.Committed{Cred: cr}
 	for {
@@ -95,7 +95,7 @@ func (i *Inode) commit(ctx context.Context) error {
 		i.mu.Lock()
 		unknown := err != nil && ctx.Err() != nil
 		if r = i.wb.Committed(ver, err, unknown); r.Again {
-			i.unlock()
+			i.mu.Unlock()
 			continue
 		}
 		i.finish(st, &wcc, true)
@@ -125,7 +125,7 @@ func (i *Inode) runCommit(ctx context.Context) {
 	if err := i.commit(ctx); err != nil && ctx.Err() == nil {
 		i.c.cfg.Log.Warn(fmt.Sprintf("cache: commit of inode %d: %v", i.ino, err))
 	}
-	i.unlock()
+	i.mu.Unlock()
 	i.c.relieve()
 	i.unpin()
 }

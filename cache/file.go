@@ -18,6 +18,7 @@ type File struct {
 	cr   nfsclient.Cred
 	key  userKey
 	mode OpenMode
+	open *opening
 
 	opened uint64 // the inode's errors when it was opened
 	told   uint64 // Fsync has told of errors up to here; by i.mu
@@ -40,6 +41,15 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 	if err := c.mayOpen(ctx, cr, i, mode); err != nil {
 		return nil, false, err
 	}
+	open, err := c.openServer(ctx, cr, i, mode)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() {
+		if err != nil {
+			open.release()
+		}
+	}()
 	if mode.Truncate {
 		// Unlike for truncate(2), the kernel goes on writing pages while it waits
 		// for this: those that were stored to before must not come after the cut.
@@ -48,10 +58,10 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 		if i.opens > 0 {
 			i.doubt()
 		}
-		i.unlock()
+		i.mu.Unlock()
 		c.clear(ctx, i)
 		var none uint64
-		if _, _, err := c.SetAttr(ctx, cr, i, nfsclient.SetAttr{Size: &none}); err != nil {
+		if _, _, err := c.setAttrOf(ctx, cr, i, open, nfsclient.SetAttr{Size: &none}); err != nil {
 			return nil, false, err
 		}
 	}
@@ -65,9 +75,9 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 		i.doubt()
 	}
 	keepCache = i.pages.Open()
-	i.unlock()
+	i.mu.Unlock()
 	c.clear(ctx, i)
-	return c.newFile(cr, i, mode), keepCache, nil
+	return c.newFile(cr, i, mode, open), keepCache, nil
 }
 
 // settle asks once more if the attributes just had crossed with a change of
@@ -76,7 +86,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure bool, err error) {
 	for range 2 {
 		i.mu.Lock()
-		sure = !i.expires.IsZero()
+		sure = i.node.Known() && !i.node.Doubtful()
 		i.mu.Unlock()
 		if sure {
 			return true, nil
@@ -87,7 +97,7 @@ func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure b
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return !i.expires.IsZero(), nil
+	return i.node.Known() && !i.node.Doubtful(), nil
 }
 
 // mayOpen checks the user's rights and refreshes the attributes, with one call:
@@ -114,9 +124,7 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 		}
 		// The attributes just seen may have taken the grant back.
 		i.mu.Lock()
-		g, _ := i.grantOf(k)
-		known = g.asked&want == want
-		got = g.granted
+		got, known = i.rights.Last(k, want)
 		i.mu.Unlock()
 	}
 	if !known {
@@ -138,7 +146,8 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 	return nil
 }
 
-func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
+// newFile is a File with what the server keeps of it, which it takes.
+func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode, open *opening) *File {
 	i.refs.Add(1)
 	c.opens.Add(1)
 	i.mu.Lock()
@@ -152,7 +161,7 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
 	}
 	i.removed = false // it has a name that another machine gave it
 	failed := i.wb.Errors().Count()
-	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, opened: failed, told: failed}
+	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, open: open, opened: failed, told: failed}
 	if failed > 0 {
 		c.mu.Lock()
 		if c.lost[i] != nil {
@@ -200,7 +209,8 @@ func (f *File) Release() {
 		c.mu.Unlock()
 		i.detachSpans(0, maxOffset)
 	}
-	i.unlock()
+	i.mu.Unlock()
+	f.open.release()
 	if hidden {
 		i.refs.Add(1)
 		if !c.spawn(func() { i.runSillyRemove(c.life) }) {

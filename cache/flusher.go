@@ -128,7 +128,7 @@ func (c *Cache) runFlusher(ctx context.Context) {
 // background sends and commits what Tick finds worth it.
 func (i *Inode) background(now time.Time, p writeback.Pressure) {
 	i.mu.Lock()
-	defer i.unlock()
+	defer i.mu.Unlock()
 	commit := i.wb.Tick(now, p)
 	i.pump()
 	if !commit {

@@ -38,7 +38,7 @@ func (i *Inode) runWrite(ctx context.Context, e *writeback.Extent, how nfsclient
 	i.mu.Lock()
 	switch {
 	case w.Err == nil:
-		i.attr.Size = max(i.attr.Size, uint64(e.End()))
+		i.node.Size = max(i.node.Size, uint64(e.End()))
 	case !w.Unknown && !tryLater(w.Err):
 		i.fail(w.Err)
 	}
@@ -50,7 +50,7 @@ func (i *Inode) runWrite(ctx context.Context, e *writeback.Extent, how nfsclient
 			i.unpin() // nothing is sent any more
 		}
 	}
-	i.unlock()
+	i.mu.Unlock()
 	i.c.relieve()
 	i.c.wakeStalled()
 	i.unpin()
@@ -63,7 +63,7 @@ func (i *Inode) runLater(ctx context.Context, wait time.Duration, due time.Time)
 	i.mu.Lock()
 	i.wb.Advance(due)
 	i.pump()
-	i.unlock()
+	i.mu.Unlock()
 	i.unpin()
 }
 
@@ -110,7 +110,7 @@ func (c *Cache) wakeStalled() {
 		i.mu.Lock()
 		i.queued = false
 		i.start()
-		i.unlock()
+		i.mu.Unlock()
 		i.unpin()
 	}
 }
@@ -142,10 +142,10 @@ func (i *Inode) send(ctx context.Context, e *writeback.Extent, how nfsclient.Sta
 			vec = whole
 		}
 		st := i.begin()
-		r, err := i.c.cl.Write(ctx, e.Cred(), i.h, uint64(e.Off())+uint64(from), vec, how)
+		r, err := i.c.cl.Write(ctx, e.Cred(), i.h, e.Opening().(*opening).server(), uint64(e.Off())+uint64(from), vec, how)
 		i.mu.Lock()
 		i.finish(st, &r.Wcc, true)
-		i.unlock()
+		i.mu.Unlock()
 		if err != nil {
 			if !tryLater(err) {
 				i.failed(err)
@@ -220,7 +220,7 @@ func (i *Inode) runChange(ctx context.Context, f func(context.Context) error, do
 	case <-gone:
 		i.mu.Lock()
 		i.doubt()
-		i.unlock()
+		i.mu.Unlock()
 	}
 	i.unpin()
 }

@@ -93,7 +93,7 @@ func (f *File) writeThrough(ctx context.Context, src []byte, off int64, atEnd bo
 // stage makes src dirty.
 func (f *File) stage(ctx context.Context, src []byte, off int64, atEnd bool) (done int, err error) {
 	i, c := f.i, f.c
-	by := writeback.Writer{Cred: f.cr, Key: f.key}
+	by := f.writer()
 	kernel := off // where it has put the bytes
 	var spare bufpool.Lease
 	var leased time.Time
@@ -116,11 +116,11 @@ func (f *File) stage(ctx context.Context, src []byte, off int64, atEnd bool) (do
 		}
 		if t.Blocked {
 			if err := i.wait(ctx); err != nil {
-				i.unlock()
+				i.mu.Unlock()
 				return done, err
 			}
 		}
-		i.unlock()
+		i.mu.Unlock()
 		done += t.N
 		off += int64(t.N)
 		kernel += int64(t.N)
@@ -136,6 +136,11 @@ func (f *File) stage(ctx context.Context, src []byte, off int64, atEnd bool) (do
 	return done, nil
 }
 
+// writer is in whose name f writes.
+func (f *File) writer() writeback.Writer {
+	return writeback.Writer{Cred: f.cr, Key: writeback.UserKey(f.key), Opening: f.open}
+}
+
 // writeDirect sends src without staging it, after what it overlaps.
 func (f *File) writeDirect(ctx context.Context, src []byte, off int64, atEnd bool) (done int, err error) {
 	i, c := f.i, f.c
@@ -146,9 +151,8 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64, atEnd boo
 			return done, err
 		}
 		copy(buf.Bytes(), src[done:done+n])
-		e := writeback.Direct(writeback.Writer{Cred: f.cr, Key: f.key}, buf, n)
+		e := writeback.Direct(f.writer(), buf, n)
 		if err := i.claim(ctx, e, off, atEnd); err != nil {
-			c.giveBack(buf)
 			return done, err
 		}
 		var w writeback.Written
@@ -177,21 +181,22 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64, atEnd boo
 // wroteDirect ends the unstaged write of e.
 func (i *Inode) wroteDirect(e *writeback.Extent, w writeback.Written) {
 	i.mu.Lock()
-	defer i.unlock()
+	defer i.mu.Unlock()
 	if w.Err == nil {
-		i.attr.Size = max(i.attr.Size, uint64(e.End()))
+		i.node.Size = max(i.node.Size, uint64(e.End()))
 	}
 	i.wb.WroteDirect(e, w)
 	i.pump()
 }
 
-// claim puts e in flight once nothing unsent overlaps it.
+// claim puts e in flight once nothing unsent overlaps it. If it cannot, e is gone.
 func (i *Inode) claim(ctx context.Context, e *writeback.Extent, off int64, atEnd bool) (err error) {
 	kernel := off // where it has put the bytes
 	i.mu.Lock()
-	defer i.unlock()
+	defer i.mu.Unlock()
 	for {
 		if off, err = i.place(off, e.Len(), atEnd); err != nil {
+			i.wb.Unclaim(e)
 			return err
 		}
 		if i.wb.Claim(e, off) {
@@ -199,6 +204,7 @@ func (i *Inode) claim(ctx context.Context, e *writeback.Extent, off int64, atEnd
 		}
 		i.pump()
 		if err := i.wait(ctx); err != nil {
+			i.wb.Unclaim(e)
 			return err
 		}
 	}

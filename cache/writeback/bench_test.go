@@ -12,13 +12,19 @@ import (
 const testBlock = 8192
 
 var (
-	alice = &Writer{nfsclient.Cred{UID: 1}, UserKey{UID: 1}}
-	bob   = &Writer{nfsclient.Cred{UID: 2}, UserKey{UID: 2}}
+	alice = &Writer{nfsclient.Cred{UID: 1}, UserKey{UID: 1}, new(openings)}
+	bob   = &Writer{nfsclient.Cred{UID: 2}, UserKey{UID: 2}, new(openings)}
 
 	errLater  = &nfsclient.Error{Op: "TEST", Status: nfsclient.ErrJukebox}
 	errDenied = &nfsclient.Error{Op: "TEST", Status: nfsclient.ErrAccess}
 	errFull   = &nfsclient.Error{Op: "TEST", Status: nfsclient.ErrNoSpace}
 )
+
+// openings counts the references to an opening.
+type openings int
+
+func (o *openings) Hold()    { *o++ }
+func (o *openings) Release() { *o-- }
 
 // bench is a file under test, whose owner the test plays.
 type bench struct {
@@ -40,6 +46,10 @@ func newBench(t testing.TB) *bench {
 	b.f = &f
 	t.Cleanup(func() {
 		b.f.Abandon()
+		if a, b := alice.Opening.(*openings), bob.Opening.(*openings); *a != 0 || *b != 0 {
+			t.Errorf("references to openings are left: %d, %d", *a, *b)
+			*a, *b = 0, 0
+		}
 		if b.lent != 0 {
 			t.Errorf("%d buffers were not released", b.lent)
 		}

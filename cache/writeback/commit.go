@@ -66,7 +66,7 @@ func (f *File) SendCommit() (cr nfsclient.Cred, ok bool) {
 	f.must(commitSent)
 	f.commit++
 	first := f.unstable[0]
-	c := &call{as: first.by.Key, ver: first.ver, same: true, answered: f.seq}
+	c := &call{as: first.user, ver: first.ver, same: true, answered: f.seq}
 	for _, e := range f.unstable {
 		e.commit = f.commit
 		c.same = c.same && e.ver == c.ver
@@ -77,7 +77,7 @@ func (f *File) SendCommit() (cr nfsclient.Cred, ok bool) {
 		}
 	}
 	f.call = c
-	return first.by.Cred, true
+	return first.cred, true
 }
 
 // Committed is what follows from the reply to a COMMIT.
@@ -157,10 +157,10 @@ func (f *File) resend(err error) (r Committed, again bool) {
 		return r, false
 	}
 	for _, e := range f.unstable {
-		if e.commit == f.commit && !slices.Contains(c.refused, e.by.Key) {
+		if e.commit == f.commit && !slices.Contains(c.refused, e.user) {
 			f.must(commitResent)
-			c.as = e.by.Key
-			r.Again, r.Cred = true, e.by.Cred
+			c.as = e.user
+			r.Again, r.Cred = true, e.cred
 			return r, true
 		}
 	}

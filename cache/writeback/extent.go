@@ -19,12 +19,26 @@ type UserKey struct {
 type Writer struct {
 	Cred nfsclient.Cred
 	Key  UserKey
+	Opening
+}
+
+// Opening is what the server keeps of an open file, which WRITEs carry. Each
+// buffer has a reference to it: it outlives the last WRITE.
+type Opening interface {
+	Hold()
+	Release()
 }
 
 // buffer is a leased buffer that extents share; the last one has it released.
 type buffer struct {
-	lease bufpool.Lease
-	refs  int
+	lease   bufpool.Lease
+	opening Opening
+	refs    int
+}
+
+func newBuffer(l bufpool.Lease, o Opening) *buffer {
+	o.Hold()
+	return &buffer{l, o, 1}
 }
 
 // Extent is a run of written bytes. Its range, writer and memory stay the same
@@ -34,7 +48,9 @@ type Extent struct {
 	n   int
 	at  int // where it begins in buf
 	buf *buffer
-	by  Writer
+
+	cred nfsclient.Cred
+	user UserKey
 
 	seq    uint64    // of the oldest write in it, or that it answers for
 	born   time.Time // when its first byte was written
@@ -56,7 +72,10 @@ func (e *Extent) Len() int { return e.n }
 func (e *Extent) Seg() mem.Seg { return e.buf.lease.Seg().Slice(e.at, e.n) }
 
 // Cred is its writer's credential.
-func (e *Extent) Cred() nfsclient.Cred { return e.by.Cred }
+func (e *Extent) Cred() nfsclient.Cred { return e.cred }
+
+// Opening is what its WRITEs carry.
+func (e *Extent) Opening() Opening { return e.buf.opening }
 
 func (e *Extent) bytes() []byte { return e.buf.lease.Bytes()[e.at : e.at+e.n] }
 

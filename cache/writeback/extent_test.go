@@ -13,8 +13,8 @@ func TestLayer(t *testing.T) {
 	defer told(t, seed, &ended)
 	r := rand.New(rand.NewPCG(seed, 1))
 	b := newBench(t)
-	buf := &buffer{b.lease(size), 1}
-	defer b.Release(buf.lease)
+	buf := newBuffer(b.lease(size), alice.Opening)
+	defer b.f.unref(buf)
 	for k := range size {
 		buf.lease.Bytes()[k] = byte(k + 1)
 	}

@@ -96,6 +96,7 @@ func (f *File) drop(e *Extent) {
 func (f *File) unref(b *buffer) {
 	if b.refs--; b.refs == 0 {
 		f.owner.Release(b.lease)
+		b.opening.Release()
 	}
 }
 

@@ -3,6 +3,7 @@ package writeback
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -109,18 +110,20 @@ func TestAloneIsFileSync(t *testing.T) {
 		asked   bool
 		want    nfsclient.Stable
 	}{{1, true, nfsclient.FileSync}, {1, false, nfsclient.Unstable}, {2, true, nfsclient.Unstable}} {
-		b := newBench(t)
-		for k := range c.extents {
-			b.write(alice, int64(k)*testBlock, 10)
-		}
-		if c.asked {
-			b.f.Sync(b.f.Seq())
-		} else {
-			b.f.Tick(b.now, Short)
-		}
-		if k, how := b.f.Next(0); k < 0 || how != c.want {
-			t.Errorf("%+v: extent %d is sent %v", c, k, how)
-		}
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			b := newBench(t)
+			for k := range c.extents {
+				b.write(alice, int64(k)*testBlock, 10)
+			}
+			if c.asked {
+				b.f.Sync(b.f.Seq())
+			} else {
+				b.f.Tick(b.now, Short)
+			}
+			if k, how := b.f.Next(0); k < 0 || how != c.want {
+				t.Errorf("extent %d is sent %v", k, how)
+			}
+		})
 	}
 }
 

@@ -44,7 +44,7 @@ func (f *File) Write(now time.Time, by *Writer, src []byte, off int64, spare *bu
 	}
 	n := int(min(int64(len(src)), room))
 	if off%block != 0 && k > 0 {
-		if e := f.dirty[k-1]; e.End() == off && e.by.Key == by.Key && e.buf.refs == 1 {
+		if e := f.dirty[k-1]; e.End() == off && e.user == by.Key && e.buf.refs == 1 {
 			return f.extend(e, src[:n], int(stop-e.off), spare)
 		}
 	}
@@ -56,7 +56,7 @@ func (f *File) Write(now time.Time, by *Writer, src []byte, off int64, spare *bu
 		return Taken{Need: need}
 	}
 	f.seq++
-	e := &Extent{off: off, n: n, buf: &buffer{*spare, 1}, by: *by, seq: f.seq, born: now}
+	e := &Extent{off: off, n: n, buf: newBuffer(*spare, by.Opening), cred: by.Cred, user: by.Key, seq: f.seq, born: now}
 	*spare = bufpool.Lease{}
 	copy(e.bytes(), src)
 	e.ready = e.n == int(block)
@@ -74,7 +74,7 @@ func (f *File) Crowded() bool {
 // them ready: a WRITE is one user's.
 func (f *File) foreign(by *Writer, off, end int64) (found bool) {
 	for k := f.dirty.from(off); k < len(f.dirty) && f.dirty[k].off < end; k++ {
-		if e := f.dirty[k]; e.by.Key != by.Key {
+		if e := f.dirty[k]; e.user != by.Key {
 			e.ready, found = true, true
 		}
 	}
@@ -89,8 +89,9 @@ func (f *File) extend(e *Extent, src []byte, most int, spare *bufpool.Lease) Tak
 			return Taken{Need: min(most, max(e.n+len(src), 8*e.n))}
 		}
 		copy(spare.Bytes(), e.bytes())
+		grown := newBuffer(*spare, e.buf.opening)
 		f.unref(e.buf)
-		e.buf, e.at = &buffer{*spare, 1}, 0
+		e.buf, e.at = grown, 0
 		*spare = bufpool.Lease{}
 		have = e.buf.lease.Len() - e.n
 	}
@@ -103,10 +104,13 @@ func (f *File) extend(e *Extent, src []byte, most int, spare *bufpool.Lease) Tak
 }
 
 // Direct makes the first n bytes of buf, which by writes past the layers, an
-// extent for Claim.
+// extent for Claim. Unclaim must follow if that is given up.
 func Direct(by Writer, buf bufpool.Lease, n int) *Extent {
-	return &Extent{n: n, buf: &buffer{buf, 1}, by: by}
+	return &Extent{n: n, buf: newBuffer(buf, by.Opening), cred: by.Cred, user: by.Key}
 }
+
+// Unclaim releases e, which was not put in flight.
+func (f *File) Unclaim(e *Extent) { f.unref(e.buf) }
 
 // Claim puts e in flight at off, once nothing unsent overlaps it; until then it
 // makes that ready, and says false: wait until Woken.
