@@ -65,6 +65,8 @@ type Cache struct {
 	opened map[*Inode]struct{} // with open files, which pin them
 	dirty  map[*Inode]struct{} // with staged data; each is pinned
 	lost   map[*Inode]*loss    // of which no program was told
+	// places are of files with data, or open, whose names were let go of.
+	places map[*Inode]place
 	// lostMore counts the losses beyond maxLost.
 	lostMore int
 	stalled  []*Inode  // want to send but found all writers busy; pinned
@@ -117,7 +119,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		cl: cl, pool: pool, cfg: cfg, seed: maphash.MakeSeed(), instance: rand.Uint64(),
 		kick: make(chan struct{}, 1), roomy: make(chan struct{}), noticed: make(chan struct{}, 1),
 		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
-		dirty: map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, sillies: map[*Inode]*silly{},
+		dirty: map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, places: map[*Inode]place{}, sillies: map[*Inode]*silly{},
 		polls: polls{files: map[*Inode]*poll{}},
 	}
 	c.wbConfig = writeback.Config{Block: cfg.WSize, Share: maxShare, MaxDirty: cfg.MaxDirty, Delay: cfg.WriteDelay}
@@ -167,7 +169,7 @@ func (c *Cache) Sync(ctx context.Context) error {
 	var errs []error
 	for _, i := range c.dirtyInodes() {
 		if err := i.sync(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("cache: flush of inode %d: %w", i.ino, err))
+			errs = append(errs, fmt.Errorf("cache: flush of %s: %w", c.path(i), err))
 		}
 		i.unpin()
 	}

@@ -122,9 +122,7 @@ func (i *Inode) judge(r writeback.Committed, err error) {
 // runCommit is a COMMIT in the background; Close joins it.
 func (i *Inode) runCommit(ctx context.Context) {
 	i.mu.Lock()
-	if err := i.commit(ctx); err != nil && ctx.Err() == nil {
-		i.c.cfg.Log.Warn(fmt.Sprintf("cache: commit of inode %d: %v", i.ino, err))
-	}
+	_ = i.commit(ctx) // it ends early with ctx only
 	i.mu.Unlock()
 	i.c.relieve()
 	i.unpin()
