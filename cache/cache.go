@@ -133,6 +133,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	c.root.mu.Lock()
 	c.root.note(st, &a)
 	c.root.unlock()
+	cl.Watch(c)
 	pool.SetPressure(c.underPressure)
 	c.spawn(func() { c.runFlusher(c.life) })
 	if cfg.Kernel != nil {
@@ -177,6 +178,7 @@ func (c *Cache) Sync(ctx context.Context) error {
 // during or after Close, except Forget and Release.
 func (c *Cache) Close(ctx context.Context) error {
 	var errs []error
+	c.cl.Watch(nil)
 	if err := c.Sync(ctx); err != nil {
 		errs = append(errs, err)
 	}

@@ -36,6 +36,8 @@ type fake struct {
 	// maxSize, when not 0, is how large it says files may be.
 	maxSize uint64
 
+	watcher nfsclient.Watcher
+
 	mu       sync.Mutex
 	nodes    map[nfsclient.Handle]*fnode
 	nextID   uint64
@@ -263,6 +265,8 @@ func (f *fake) Readlink(ctx context.Context, cr nfsclient.Cred, h nfsclient.Hand
 	})
 	return s, a, err
 }
+
+func (f *fake) Watch(w nfsclient.Watcher) { f.watcher = w }
 
 func (f *fake) OpenFile(context.Context, nfsclient.Cred, nfsclient.Handle, nfsclient.OpenMode) (nfsclient.Opened, error) {
 	return nfsclient.Opened{}, nil

@@ -15,6 +15,11 @@ type Client interface {
 	// Info is what the server said of itself at mount time.
 	Info() Info
 
+	// Watch has w hear from the Client what the server says unasked, in place of
+	// the Watcher before; nil for none. When it returns, the one before is not
+	// called any more.
+	Watch(w Watcher)
+
 	GetAttr(ctx context.Context, cr Cred, h Handle) (Attr, error)
 	// SetAttr changes attributes; st is the state of an opening for writing, if
 	// the caller has one.

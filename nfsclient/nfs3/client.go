@@ -85,6 +85,9 @@ func (c *Client) Root() (nfsclient.Handle, nfsclient.Attr) { return c.root, c.ro
 // Info implements nfsclient.Client.
 func (c *Client) Info() nfsclient.Info { return c.info }
 
+// Watch implements nfsclient.Client. An NFSv3 server says nothing unasked.
+func (c *Client) Watch(nfsclient.Watcher) {}
+
 // Register implements nfsclient.Client.
 func (c *Client) Register(a *mem.Arena) error { return c.caller.Register(a) }
 
