@@ -3,19 +3,18 @@ package cache
 import (
 	"context"
 	"hash/maphash"
+	"time"
 
+	"github.com/rdmafs/rdmafs/cache/coherence"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
 // userKey tells credentials apart: ids, and the groups by a hash with a seed
 // that nobody outside knows.
-type userKey struct {
-	uid, gid uint32
-	groups   uint64
-}
+type userKey = coherence.User
 
 func (c *Cache) user(cr *nfsclient.Cred) userKey {
-	k := userKey{uid: cr.UID, gid: cr.GID}
+	k := userKey{UID: cr.UID, GID: cr.GID}
 	if len(cr.GIDs) > 0 {
 		var h maphash.Hash
 		h.SetSeed(c.seed)
@@ -24,7 +23,7 @@ func (c *Cache) user(cr *nfsclient.Cred) userKey {
 			b[0], b[1], b[2], b[3] = byte(g), byte(g>>8), byte(g>>16), byte(g>>24)
 			h.Write(b[:])
 		}
-		k.groups = h.Sum64()
+		k.Groups = h.Sum64()
 	}
 	return k
 }
@@ -58,7 +57,34 @@ func (c *Cache) askAccess(ctx context.Context, cr nfsclient.Cred, k userKey, i *
 		return 0, false, err
 	}
 	i.mu.Lock()
-	defer i.unlock()
+	defer i.mu.Unlock()
 	i.answered(st, a, k, ask, got)
 	return got & want, a != nil, nil
 }
+
+// granted looks want up; mu is held. Rights hold no longer than the attributes
+// that came with them.
+func (i *Inode) granted(k userKey, want nfsclient.AccessMask, now time.Time) (nfsclient.AccessMask, bool) {
+	if !i.fresh(now) {
+		return 0, false
+	}
+	return i.rights.Granted(k, want, i.c.since(now))
+}
+
+// answered takes over attributes a, nil where none came, and rights from the
+// answer to a question asked at st; mu is held. Rights are remembered only if
+// they are of the file as it is known now: nothing has changed them since the
+// question, and no newer attributes are known.
+func (i *Inode) answered(st stamp, a *nfsclient.Attr, k userKey, asked, granted nfsclient.AccessMask) {
+	current := i.rights.Current(st)
+	if a != nil {
+		i.note(st, a)
+		current = current && !i.node.ChangedAfter(a)
+	}
+	if current {
+		i.rights.Remember(k, asked, granted, st.At+i.rules().Max)
+	}
+}
+
+// dropRights forgets everybody's rights; mu is held.
+func (i *Inode) dropRights() { i.rights.Forget(i.c.gen.Add(1)) }

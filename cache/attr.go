@@ -9,117 +9,48 @@ import (
 )
 
 // stamp says when a call was sent, in the order of Cache.gen and by the clock.
-type stamp struct {
-	gen uint64
-	at  time.Time
+type stamp = coherence.Stamp
+
+func (c *Cache) stamp() stamp { return stamp{Gen: c.gen.Add(1), At: c.since(c.cfg.Now())} }
+
+// since is the time that package coherence counts.
+func (c *Cache) since(t time.Time) time.Duration { return t.Sub(c.born) }
+
+// rules are those of i's type.
+func (i *Inode) rules() coherence.Rules {
+	if i.typ == nfsclient.Directory {
+		return coherence.Rules{Type: i.typ, Min: i.c.cfg.AcDirMin, Max: i.c.cfg.AcDirMax}
+	}
+	return coherence.Rules{Type: i.typ, Min: i.c.cfg.AcRegMin, Max: i.c.cfg.AcRegMax}
 }
 
-func (c *Cache) stamp() stamp { return stamp{c.gen.Add(1), c.cfg.Now()} }
-
 // fresh says whether cached attributes may be believed; mu is held.
-func (i *Inode) fresh(now time.Time) bool { return i.known && now.Before(i.expires) }
+func (i *Inode) fresh(now time.Time) bool { return i.node.Fresh(i.c.since(now)) }
 
-// ttl is for how much longer they may be.
-func (i *Inode) ttl(now time.Time) time.Duration { return max(0, i.expires.Sub(now)) }
+// ttl is for how much longer they may be; mu is held.
+func (i *Inode) ttl(now time.Time) time.Duration { return i.node.TTL(i.c.since(now)) }
 
 // attrTTL is for how much longer the kernel may believe them. It does not see a
 // change that ends while it is given what was before, nor what times the server
 // gives to data that is written later, nor that a hidden name goes: until that is
-// over it must ask each time.
+// over it must ask each time. mu is held.
 func (i *Inode) attrTTL(now time.Time) time.Duration {
-	if i.mutating > 0 || !i.wb.empty() || i.silly != nil {
+	if i.node.Changing() || !i.wb.empty() || i.silly != nil {
 		return 0
 	}
 	return i.ttl(now)
 }
 
-// bounds are the least and the longest attribute timeout.
-func (i *Inode) bounds() (least, most time.Duration) {
-	if i.typ == nfsclient.Directory {
-		return i.c.cfg.AcDirMin, i.c.cfg.AcDirMax
-	}
-	return i.c.cfg.AcRegMin, i.c.cfg.AcRegMax
-}
-
-// accept takes over attributes from the reply to a call sent at st, unless
-// newer ones are known; mu is held. When two calls overlapped, their ChangeIDs
-// decide which reply is newer; where they do not, neither is believed for long.
-func (i *Inode) accept(st stamp, a *nfsclient.Attr) bool {
-	if a.Type != i.typ {
-		i.expires = time.Time{} // a handle does not change its type
-		return false
-	}
-	if i.known && st.gen < i.attrGen && !a.Change.After(i.attr.change) {
-		if !i.attr.change.After(a.Change) && a.Change != i.attr.change {
-			i.expires = time.Time{}
-		}
-		return false
-	}
-	i.take(st, a)
-	return true
-}
-
-// take makes a the known attributes.
-func (i *Inode) take(st stamp, a *nfsclient.Attr) {
-	least, most := i.bounds()
-	switch {
-	case !i.known || a.Change != i.attr.change:
-		i.timeout, i.timedFrom = least, st.at.Sub(i.c.born)
-	case st.at.Sub(i.c.born)-i.timedFrom >= i.timeout:
-		i.timeout, i.timedFrom = min(2*i.timeout, most), st.at.Sub(i.c.born)
-	}
-	if i.known && (a.Mode != i.attr.Mode || a.UID != i.attr.UID || a.GID != i.attr.GID) {
-		i.dropRights()
-	}
-	i.attr, i.known = compact(a), true
-	i.attrGen = i.c.gen.Add(1)
-	i.expires = st.at.Add(i.timeout)
-}
-
-// note handles attributes from a call that changes nothing; mu is held.
+// note handles attributes from the reply to a call, sent at st, that changes
+// nothing; mu is held.
 func (i *Inode) note(st stamp, a *nfsclient.Attr) {
-	first := !i.known
-	if !i.accept(st, a) {
-		return
-	}
-	s := a.Change
-	early := st.gen < i.relinkGen
-	if early { // it need not show that change
-		i.expires = time.Time{}
-	}
-	switch {
-	case first:
-		i.valid.now = s
-	case s == i.valid.now:
-		i.relinked = i.relinked && (early || i.mutating > 0)
-	case i.mutating > 0 || st.gen < i.mutGen:
-		// The server may have been seen between two of our own changes.
-		i.expires = time.Time{}
-	case i.relinked && s.SameData(i.valid.now):
-		i.relinked = early
-		i.valid.now = s
-		i.dropRights() // ctime may have changed for an access control list, too
-	default:
-		i.foreign(s)
-	}
-}
-
-// foreign drops what someone else's change made doubtful; mu is held.
-func (i *Inode) foreign(s nfsclient.ChangeID) {
-	i.valid = validity{now: s}
-	i.relinked = false
-	i.dropRights()
-	i.detachSpans(0, maxOffset)
-	i.forgetNames(true)
-	if i.typ == nfsclient.Regular {
-		i.doubt()
-	}
+	i.apply(i.node.Note(i.rules(), st, i.c.gen.Add(1), a))
 }
 
 // begin announces a change of ours; finish must follow. mu is not held.
 func (i *Inode) begin() stamp {
 	i.mu.Lock()
-	i.mutating++
+	i.node.Begin()
 	i.mu.Unlock()
 	return i.c.stamp()
 }
@@ -127,52 +58,27 @@ func (i *Inode) begin() stamp {
 // finish ends a change of ours that returned w; mu is held. With assume, a
 // change without attributes from before it is taken to be the only one.
 func (i *Inode) finish(st stamp, w *nfsclient.Wcc, assume bool) {
-	i.mutating--
-	i.mutGen = i.c.gen.Add(1)
-	if w.After == nil {
-		i.expires = time.Time{}
-	} else {
-		i.took(st, w, assume)
-	}
-	if i.mutating > 0 || !i.known {
-		return
-	}
-	broken := i.valid.settle()
-	s := i.attr.change
-	switch {
-	case s == i.valid.now && !broken:
-	case broken || s.After(i.valid.now):
-		i.foreign(s)
-	default:
-		i.expires = time.Time{}
-	}
+	i.apply(i.node.Finish(i.rules(), st, i.c.gen.Add(1), w, assume))
 }
 
-func (i *Inode) took(st stamp, w *nfsclient.Wcc, assume bool) {
-	post := w.After.Change
-	if !i.known {
-		i.take(st, w.After)
-		i.valid.now = post
+// apply carries out what new attributes require; mu is held.
+func (i *Inode) apply(e coherence.Effect) {
+	if e&coherence.RightsChanged != 0 {
+		i.dropRights()
+	}
+	if e&coherence.Foreign == 0 {
 		return
 	}
-	old := i.attr.change
-	switch {
-	case w.Before != nil:
-		pre := *w.Before
-		i.valid.own(pre, post)
-		if pre == old && w.After.Type == i.typ {
-			i.take(st, w.After) // the direct successor, whatever the clocks say
-			return
-		}
-	case assume && post.MayFollow(i.valid.now):
-		i.valid.own(i.valid.now, post)
+	i.detachSpans(0, maxOffset)
+	i.forgetNames(true)
+	if i.typ == nfsclient.Regular {
+		i.doubt()
 	}
-	i.accept(st, w.After)
 }
 
 // outward is what the user sees: with the size of data not yet written; mu is held.
 func (i *Inode) outward() nfsclient.Attr {
-	a := i.attr.full(i.typ)
+	a := i.node.Full(i.typ)
 	if i.typ == nfsclient.Regular && !i.wb.empty() {
 		a.Size = max(a.Size, uint64(i.wb.end()))
 	}
@@ -228,6 +134,6 @@ func (c *Cache) revalidate(ctx context.Context, cr nfsclient.Cred, i *Inode) err
 	}
 	i.mu.Lock()
 	i.note(st, &a)
-	i.unlock()
+	i.mu.Unlock()
 	return nil
 }

@@ -132,7 +132,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	c.root = c.intern(h, &a)
 	c.root.mu.Lock()
 	c.root.note(st, &a)
-	c.root.unlock()
+	c.root.mu.Unlock()
 	cl.Watch(c)
 	pool.SetPressure(c.underPressure)
 	c.spawn(func() { c.runFlusher(c.life) })
@@ -205,7 +205,7 @@ func (c *Cache) Close(ctx context.Context) error {
 		if n := i.wb.abandon(i); n > 0 {
 			errs = append(errs, fmt.Errorf("cache: %d bytes of %s not written: %w", n, paths[k], ErrClosed))
 		}
-		i.unlock()
+		i.mu.Unlock()
 		i.unpin()
 	}
 	return errors.Join(append(errs, c.takeLost()...)...)

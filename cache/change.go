@@ -17,7 +17,7 @@ func (c *Cache) made(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Inod
 	child := c.intern(m.Handle, &m.Attr)
 	child.mu.Lock()
 	child.note(st, &m.Attr)
-	child.unlock()
+	child.mu.Unlock()
 	ttl := c.changed(st, dir, m.Dir, name, child, true)
 	return c.entry(ctx, child, ttl), nil
 }
@@ -34,7 +34,7 @@ func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, chil
 		dir.setName(name, child).shown = true
 		ttl = dir.ttl(c.cfg.Now())
 	}
-	dir.unlock()
+	dir.mu.Unlock()
 	c.trimNames()
 	return ttl
 }
@@ -136,12 +136,12 @@ func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name
 		return Entry{}, err
 	}
 	i.mu.Lock()
-	i.relinked, i.expires = true, time.Time{}
+	i.node.Relink()
 	if a != nil {
 		i.note(st, a)
 	}
-	i.relinkGen = c.gen.Add(1)
-	i.unlock()
+	i.node.Relinked(c.gen.Add(1))
+	i.mu.Unlock()
 	i.refs.Add(1)
 	ttl := c.changed(st, dir, w, name, i, true)
 	if a == nil {
@@ -162,8 +162,8 @@ func (i *Inode) relink() {
 }
 
 func (i *Inode) relinkedLocked() {
-	i.relinked, i.expires = true, time.Time{}
-	i.relinkGen = i.c.gen.Add(1)
+	i.node.Relink()
+	i.node.Relinked(i.c.gen.Add(1))
 }
 
 // mayBeRelinked is relink after a call that failed as it does when it comes
@@ -173,7 +173,7 @@ func (c *Cache) mayBeRelinked(ctx context.Context, i *Inode) {
 	i.mu.Lock()
 	i.relinkedLocked()
 	i.doubt()
-	i.unlock()
+	i.mu.Unlock()
 	c.clear(ctx, i)
 }
 
@@ -205,7 +205,7 @@ func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	case child != nil:
 		child.relink()
 		child.mu.Lock()
-		child.removed = child.opens == 0 && child.attr.Nlink <= 1
+		child.removed = child.opens == 0 && child.node.Nlink <= 1
 		child.mu.Unlock()
 	}
 	return err
@@ -310,7 +310,7 @@ func (c *Cache) rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 		}
 		from.mu.Lock()
 		from.dropName(fromName)
-		from.unlock()
+		from.mu.Unlock()
 	} else {
 		c.changed(st, from, fromDir, fromName, nil, !both)
 	}

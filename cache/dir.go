@@ -264,7 +264,7 @@ func (d *Dir) learn(st stamp, p *nfsclient.DirPart) {
 		i := c.intern(e.Handle, e.Attr)
 		i.mu.Lock()
 		i.note(st, e.Attr)
-		i.unlock()
+		i.mu.Unlock()
 		e.FileID = i.ino
 		kids[k] = i
 	}
@@ -279,7 +279,7 @@ func (d *Dir) learn(st stamp, p *nfsclient.DirPart) {
 			}
 		}
 	}
-	dir.unlock()
+	dir.mu.Unlock()
 	for _, i := range kids {
 		if i != nil {
 			i.unpin()

@@ -115,6 +115,6 @@
 // Locks are taken in this order: polls.mu, File.mu, Inode.mu, Cache.mu, then the pool's.
 // No two inodes are locked at once. No lock is held across a call to the
 // server, to Kernel or to bufpool.Get. Config.Log may be called with locks held.
-// Inode.mu is released by Inode.unlock wherever names may have been dropped
-// or the kernel may have to be told, since both need other locks.
+// Unlocking Inode.mu also lets go of names that were dropped, and queues notices
+// to the kernel, since both need other locks.
 package cache

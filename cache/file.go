@@ -58,7 +58,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 		if i.opens > 0 {
 			i.doubt()
 		}
-		i.unlock()
+		i.mu.Unlock()
 		c.clear(ctx, i)
 		var none uint64
 		if _, _, err := c.setAttrOf(ctx, cr, i, open, nfsclient.SetAttr{Size: &none}); err != nil {
@@ -75,7 +75,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 		i.doubt()
 	}
 	keepCache = i.pages.Open()
-	i.unlock()
+	i.mu.Unlock()
 	c.clear(ctx, i)
 	return c.newFile(cr, i, mode, open), keepCache, nil
 }
@@ -86,7 +86,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure bool, err error) {
 	for range 2 {
 		i.mu.Lock()
-		sure = !i.expires.IsZero()
+		sure = i.node.Known() && !i.node.Doubtful()
 		i.mu.Unlock()
 		if sure {
 			return true, nil
@@ -97,7 +97,7 @@ func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure b
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return !i.expires.IsZero(), nil
+	return i.node.Known() && !i.node.Doubtful(), nil
 }
 
 // mayOpen checks the user's rights and refreshes the attributes, with one call:
@@ -124,9 +124,7 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 		}
 		// The attributes just seen may have taken the grant back.
 		i.mu.Lock()
-		g, _ := i.grantOf(k)
-		known = g.asked&want == want
-		got = g.granted
+		got, known = i.rights.Last(k, want)
 		i.mu.Unlock()
 	}
 	if !known {
@@ -210,7 +208,7 @@ func (f *File) Release() {
 		c.mu.Unlock()
 		i.detachSpans(0, maxOffset)
 	}
-	i.unlock()
+	i.mu.Unlock()
 	f.open.release()
 	if hidden {
 		i.refs.Add(1)

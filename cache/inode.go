@@ -1,9 +1,7 @@
 package cache
 
 import (
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/rdmafs/rdmafs/cache/coherence"
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -24,49 +22,27 @@ type Inode struct {
 	// Tag is for the cache's user, who guards it; the cache looks at it never.
 	Tag uint64
 
-	mu sync.Mutex
+	mu inodeLock
 	// wake is closed and replaced when a waiter of wb should look again; nil
 	// while nobody waits.
 	wake chan struct{}
 
-	attr      attrs
-	attrGen   uint64
-	expires   time.Time // attr may be believed until then
-	timeout   time.Duration
-	timedFrom time.Duration // when timeout was last changed, since Cache.born
-
-	valid     validity
-	mutating  int    // own changes under way
-	mutGen    uint64 // when the last of them ended
-	relinkGen uint64 // when the last own link, rename or unlink ended
+	node coherence.Node
 	// pages is what the kernel has; neverDoubted until the first doubt.
 	pages *coherence.Pages
 
-	access    *grant
-	accessGen uint64 // when it was last dropped
-	opens     int
-	silly     *silly
+	rights coherence.Rights
+	opens  int
+	silly  *silly
 	// removed: we have removed the last name, and nobody has it open.
 	removed bool
 
 	// Beside it, to take no more room.
-	known    bool // attr was set
-	relinked bool // an own link, rename or unlink changed ctime, unseen
-	tell     bool // unlock has the kernel told
-	typ      nfsclient.FileType
+	typ nfsclient.FileType
 
 	names    map[string]*dentry // directories
 	*written                    // regular files
 	*reading                    // likewise
-
-	// dropped are names that unlock has still to let go of.
-	dropped *dropped
-}
-
-// dropped is a list.
-type dropped struct {
-	*dentry
-	next *dropped
 }
 
 // Ino is the inode number: the server's file id, or one made from it where
@@ -125,27 +101,12 @@ func (i *Inode) drop(n int64) {
 	if gone && i.typ == nfsclient.Directory {
 		i.mu.Lock()
 		i.forgetNames(false)
-		i.unlock()
+		i.mu.Unlock()
 	}
 }
 
-// unlock releases mu, after which it does what had to wait for that: letting
-// go of names' inodes and telling the kernel.
-func (i *Inode) unlock() {
-	gone, tell := i.dropped, i.tell
-	i.dropped, i.tell = nil, false
-	if tell {
-		i.refs.Add(1)
-	}
-	i.mu.Unlock()
-	for ; gone != nil; gone = gone.next {
-		gone.let()
-	}
-	if tell {
-		i.c.tell(notice{ino: i})
-		i.unpin()
-	}
-}
+// unlock is mu.Unlock.
+func (i *Inode) unlock() { i.mu.Unlock() }
 
 // awaken lets all waiters look again; mu is held.
 func (i *Inode) awaken() {

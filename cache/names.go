@@ -43,7 +43,7 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 		if d.child == child {
 			return d
 		}
-		i.dropped = &dropped{d, i.dropped}
+		i.letGo(d)
 	}
 	d := &dentry{dir: i, name: name, child: child}
 	if child != nil {
@@ -64,7 +64,7 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 func (i *Inode) dropName(name string) {
 	if d := i.names[name]; d != nil {
 		delete(i.names, name)
-		i.dropped = &dropped{d, i.dropped}
+		i.letGo(d)
 	}
 }
 
@@ -75,7 +75,7 @@ func (i *Inode) forgetNames(tell bool) {
 		if tell && d.shown {
 			i.c.tell(notice{ino: i, name: name})
 		}
-		i.dropped = &dropped{d, i.dropped}
+		i.letGo(d)
 	}
 	i.names = nil
 }
@@ -97,7 +97,7 @@ func (c *Cache) trimNames() {
 		if d.dir.names[d.name] == d {
 			d.dir.dropName(d.name)
 		}
-		d.dir.unlock()
+		d.dir.mu.Unlock()
 		d.dir.unpin()
 	}
 }
@@ -106,7 +106,7 @@ func (c *Cache) trimNames() {
 // with the directory's attributes da, may be kept: they must be of the state
 // that all other names are of. mu is held.
 func (i *Inode) settled(st stamp, da *nfsclient.Attr) bool {
-	return da != nil && i.mutating == 0 && st.gen > i.mutGen && da.Change == i.valid.now
+	return i.node.Agrees(st, da)
 }
 
 // Lookup finds name in dir. When there is none, the error's status is
@@ -152,7 +152,7 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	dir.mu.Unlock()
 	i := e.Inode
 	i.mu.Lock()
-	usable := i.known && !i.expires.IsZero() && i.pages.State() == coherence.Current && !i.suspect()
+	usable := i.node.Known() && !i.node.Doubtful() && i.pages.State() == coherence.Current && !i.suspect()
 	e.Attr, e.AttrTTL = i.outward(), i.attrTTL(now)
 	i.mu.Unlock()
 	if !usable {
@@ -184,7 +184,7 @@ func (c *Cache) lookupServer(ctx context.Context, cr nfsclient.Cred, dir *Inode,
 		child = c.intern(found.Handle, found.Attr)
 		child.mu.Lock()
 		child.note(st, found.Attr)
-		child.unlock()
+		child.mu.Unlock()
 	}
 	e := c.enter(ctx, st, cr, dir, name, child, found.Dir, err == nil || status == nfsclient.ErrNoEnt)
 	c.trimNames()
@@ -201,13 +201,13 @@ func (c *Cache) enter(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Ino
 		if dir.settled(st, da) {
 			dir.setName(name, child).shown = true
 			ttl = dir.ttl(c.cfg.Now())
-		} else if d := dir.names[name]; d != nil && d.child != child && dir.mutating == 0 && st.gen > dir.mutGen {
+		} else if d := dir.names[name]; d != nil && d.child != child && dir.node.Undisturbed(st) {
 			dir.dropName(name)
 		}
 	} else if da != nil {
 		dir.note(st, da)
 	}
-	dir.unlock()
+	dir.mu.Unlock()
 	if child == nil {
 		return Entry{EntryTTL: ttl}
 	}
@@ -233,7 +233,7 @@ func (c *Cache) Readlink(ctx context.Context, cr nfsclient.Cred, i *Inode) (stri
 	if a != nil {
 		i.mu.Lock()
 		i.note(st, a)
-		i.unlock()
+		i.mu.Unlock()
 	}
 	return target, nil
 }

@@ -102,12 +102,12 @@ func TestLateAttributesAreDropped(t *testing.T) {
 	i.refs.Add(1)
 	defer i.unpin()
 	old := c.stamp()
-	past := i.attr.full(i.typ)
+	past := i.node.Full(i.typ)
 	srv.foreign("a", []byte("newer"))
 	check(t, c.revalidate(ctx, alice, i))
 	i.mu.Lock()
 	i.note(old, &past)
-	i.unlock()
+	i.mu.Unlock()
 	if a, _, err := c.GetAttr(ctx, alice, i); err != nil || a.Size != 5 {
 		t.Fatalf("size %d, %v", a.Size, err)
 	}
@@ -123,13 +123,13 @@ func TestAmbiguousAttributesAreNotBelieved(t *testing.T) {
 	defer i.unpin()
 	st := c.stamp()
 	check(t, c.revalidate(ctx, alice, i))
-	twin := i.attr.full(i.typ)
+	twin := i.node.Full(i.typ)
 	twin.Size = 99
 	twin.Change = nfsclient.ChangeByTimes(twin.Size, twin.Mtime, twin.Ctime)
 	i.mu.Lock()
 	i.note(st, &twin)
 	fresh := i.fresh(c.cfg.Now())
-	i.unlock()
+	i.mu.Unlock()
 	if fresh {
 		t.Error("attributes of unknown order are believed")
 	}
@@ -266,7 +266,7 @@ func TestReferences(t *testing.T) {
 	}
 	c.root.mu.Lock()
 	c.root.forgetNames(false)
-	c.root.unlock()
+	c.root.mu.Unlock()
 	if n, m, l := len(c.inodes), len(c.inos), c.names.Len(); n != 1 || m != 1 || l != 0 {
 		t.Errorf("%d inodes, %d numbers and %d names left", n, m, l)
 	}

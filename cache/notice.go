@@ -7,7 +7,7 @@ import "context"
 func (i *Inode) doubt() {
 	i.ownPages()
 	i.pages.Doubt()
-	i.tell = true
+	i.tellLater()
 }
 
 // clear returns when the kernel has dropped what was doubtful of i until now,

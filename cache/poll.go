@@ -117,5 +117,5 @@ func (c *Cache) runAsk(ctx context.Context, f *poll) {
 func (i *Inode) expired() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.mutating == 0 && !i.fresh(i.c.cfg.Now())
+	return !i.node.Changing() && !i.fresh(i.c.cfg.Now())
 }

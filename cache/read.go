@@ -28,7 +28,7 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 		}
 	}
 	i.mu.Lock()
-	if len(i.spans) > 0 && i.mutating == 0 && !i.fresh(i.c.cfg.Now()) {
+	if len(i.spans) > 0 && !i.node.Changing() && !i.fresh(i.c.cfg.Now()) {
 		// What is staged need not be current. A READ would tell by its reply.
 		i.mu.Unlock()
 		if err := i.c.revalidate(ctx, f.cr, i); err != nil {
@@ -52,7 +52,7 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 	i.mu.Unlock()
 	got, err := f.base(ctx, dst, off)
 	i.mu.Lock()
-	defer i.unlock()
+	defer i.mu.Unlock()
 	if err == nil {
 		size = min(end, max(size, i.wb.end()))
 		if size > off+int64(got) {

@@ -57,7 +57,7 @@ func (f *File) readAhead(off int64, n int) {
 		return
 	}
 	i.mu.Lock()
-	size := int64(min(i.attr.Size, uint64(maxOffset)))
+	size := int64(min(i.node.Size, uint64(maxOffset)))
 	i.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -132,6 +132,6 @@ func (i *Inode) thaw() {
 func (i *Inode) truncated(size int64) {
 	i.detachSpans(0, maxOffset)
 	i.replaced(size, maxOffset)
-	i.attr.Size = uint64(size)
+	i.node.Size = uint64(size)
 	i.list()
 }

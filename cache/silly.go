@@ -187,7 +187,7 @@ func (c *Cache) removeSilly(ctx context.Context, i *Inode) {
 	c.changed(st, s.dir, w, s.name, nil, err == nil)
 	if err == nil || isNoEnt(err) {
 		i.mu.Lock()
-		i.removed = i.opens == 0 && i.attr.Nlink <= 1
+		i.removed = i.opens == 0 && i.node.Nlink <= 1
 		i.mu.Unlock()
 		c.endSilly(i, s)
 		return

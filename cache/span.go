@@ -113,7 +113,7 @@ func (i *Inode) fetch(ctx context.Context, cr nfsclient.Cred, o *opening, s *spa
 	n, err := i.fill(ctx, cr, o, uint64(s.off), s.buf.Seg().Slice(0, s.ask))
 	i.mu.Lock()
 	s.n, s.err, s.fetched = n, err, true
-	i.unlock()
+	i.mu.Unlock()
 	close(s.done)
 	return err
 }
@@ -141,7 +141,7 @@ func (i *Inode) fill(ctx context.Context, cr nfsclient.Cred, o *opening, off uin
 		if r.Attr != nil {
 			i.mu.Lock()
 			i.note(st, r.Attr)
-			i.unlock()
+			i.mu.Unlock()
 		}
 		done += r.N
 		if r.EOF {

@@ -1,10 +1,6 @@
 package cache
 
-import (
-	"time"
-
-	"github.com/rdmafs/rdmafs/nfsclient"
-)
+import "github.com/rdmafs/rdmafs/nfsclient"
 
 // failed looks at an error about i. A stale handle's attributes must not be
 // believed any more, nor the names that led there: any directory on the path may
@@ -14,7 +10,7 @@ import (
 func (i *Inode) failed(err error) {
 	if s, ok := nfsclient.StatusOf(err); ok && (s == nfsclient.ErrStale || s == nfsclient.ErrBadHandle) {
 		i.mu.Lock()
-		i.expires = time.Time{}
+		i.node.Doubt()
 		i.mu.Unlock()
 		i.c.staleGen.Store(i.c.gen.Add(1))
 	}
@@ -25,5 +21,5 @@ func (i *Inode) failed(err error) {
 // paths would cost each inode more than a LOOKUP costs each directory. mu is
 // held.
 func (i *Inode) suspect() bool {
-	return i.typ == nfsclient.Directory && i.attrGen < i.c.staleGen.Load()
+	return i.typ == nfsclient.Directory && i.node.Gen() < i.c.staleGen.Load()
 }

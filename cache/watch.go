@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
@@ -19,8 +18,8 @@ func (c *Cache) Recalled(ctx context.Context, h nfsclient.Handle) (err error) {
 		err = i.sync(ctx)
 	}
 	i.mu.Lock()
-	i.disbelieve()
-	i.unlock()
+	i.apply(i.node.Recall(c.gen.Add(1)))
+	i.mu.Unlock()
 	i.unpin()
 	return err
 }
@@ -37,8 +36,8 @@ func (c *Cache) Lost(h nfsclient.Handle, err error) {
 		i.ownWritten()
 		i.fail(err)
 	}
-	i.disbelieve()
-	i.unlock()
+	i.apply(i.node.Recall(c.gen.Add(1)))
+	i.mu.Unlock()
 	i.unpin()
 }
 
@@ -51,18 +50,4 @@ func (c *Cache) known(h nfsclient.Handle) *Inode {
 		i.refs.Add(1)
 	}
 	return i
-}
-
-// disbelieve drops what was learnt of i, and has the replies to calls that are
-// under way not be believed for long either; mu is held.
-func (i *Inode) disbelieve() {
-	gen := i.c.gen.Add(1)
-	i.mutGen, i.relinkGen = gen, gen
-	i.expires = time.Time{}
-	i.dropRights()
-	i.detachSpans(0, maxOffset)
-	i.forgetNames(true)
-	if i.typ == nfsclient.Regular {
-		i.doubt()
-	}
 }

@@ -49,7 +49,7 @@ func TestRecalledIsNotBelieved(t *testing.T) {
 	i.mu.Lock()
 	i.note(st, &a)
 	fresh := i.fresh(c.cfg.Now())
-	i.unlock()
+	i.mu.Unlock()
 	if fresh {
 		t.Error("attributes from before the recall are believed")
 	}

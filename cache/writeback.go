@@ -151,7 +151,7 @@ func (i *Inode) sent(e *extent, how nfsclient.Stable, ver nfsclient.Verifier, ag
 		i.fail(err)
 		i.dropExtent(e)
 	default:
-		i.attr.Size = max(i.attr.Size, uint64(e.end()))
+		i.node.Size = max(i.node.Size, uint64(e.end()))
 		oldest := i.replaced(e.off, e.end())
 		if how == nfsclient.Unstable {
 			e.ver, e.batch, e.seq = ver, 0, min(e.seq, oldest)

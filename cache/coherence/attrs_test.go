@@ -1,4 +1,4 @@
-package cache
+package coherence
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func TestCompactAttributes(t *testing.T) {
 			Rdev: nfsclient.Device{Major: 6, Minor: 7}, FSID: 8, FileID: 9,
 			Atime: time.Unix(sec, 999_999_999), Mtime: time.Unix(sec, 1), Ctime: time.Unix(sec, 0), Change: nfsclient.ChangeByTimes(4, time.Unix(sec, 1), time.Unix(sec, 0))}
 		kept := compact(&a)
-		if got := kept.full(a.Type); got != a {
+		if got := kept.Full(a.Type); got != a {
 			t.Errorf("%+v became %+v", a, got)
 		}
 	}

@@ -1,0 +1,232 @@
+package coherence
+
+import (
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// Stamp is when a call was sent, by generation and by the clock: At counts from
+// a moment of the caller's choice.
+type Stamp struct {
+	Gen uint64
+	At  time.Duration
+}
+
+// Rules are what the mount's options say of files of one type.
+type Rules struct {
+	Type nfsclient.FileType
+	// Min and Max bound the attribute timeout, acregmin to acdirmax of nfs(5).
+	Min, Max time.Duration
+}
+
+// Effect is what the caller has to do, any of these together.
+type Effect uint8
+
+const (
+	// RightsChanged: mode, owner or perhaps an access control list have changed:
+	// nobody's rights are known.
+	RightsChanged Effect = 1 << iota
+	// Foreign: someone else has changed the file or directory. Data that was
+	// read, names, rights and what the kernel has are of an older state.
+	Foreign
+)
+
+// Node is what is known of a file or directory: its attributes, for how long
+// they may be believed, and which state it is that everything cached of it agrees
+// with. The zero value knows nothing.
+type Node struct {
+	Attrs
+
+	attrGen   uint64        // when Attrs were taken over
+	expires   time.Duration // Attrs may be believed until then, unless doubtful
+	timeout   time.Duration
+	timedFrom time.Duration // when timeout was last changed
+
+	chain     chain
+	changeGen uint64 // when the last change of ours ended
+	relinkGen uint64 // when the last link, rename or unlink of ours ended
+	changing  int32  // changes of ours under way
+
+	known    bool // Attrs were set
+	doubtful bool // Attrs are not to be believed, however young
+	relinked bool // a link, rename or unlink of ours changed ctime, unseen
+}
+
+// Known reports whether there are attributes at all.
+func (n *Node) Known() bool { return n.known }
+
+// Doubt says that the attributes are not to be believed until new ones come.
+func (n *Node) Doubt() { n.doubtful = true }
+
+// Doubtful reports whether the attributes must not be believed, not even as those
+// of some moment before they expired.
+func (n *Node) Doubtful() bool { return n.doubtful }
+
+// Fresh reports whether the attributes may be believed now.
+func (n *Node) Fresh(now time.Duration) bool { return n.known && !n.doubtful && now < n.expires }
+
+// TTL is for how much longer they may be.
+func (n *Node) TTL(now time.Duration) time.Duration {
+	if n.doubtful {
+		return 0
+	}
+	return max(0, n.expires-now)
+}
+
+// Changing reports whether changes of ours are under way.
+func (n *Node) Changing() bool { return n.changing > 0 }
+
+// Gen is when the attributes were taken over.
+func (n *Node) Gen() uint64 { return n.attrGen }
+
+// ChangedAfter reports whether the attributes are newer than a.
+func (n *Node) ChangedAfter(a *nfsclient.Attr) bool { return n.change.After(a.Change) }
+
+// Undisturbed reports whether no change of ours was under way since st.
+func (n *Node) Undisturbed(st Stamp) bool { return n.changing == 0 && st.Gen > n.changeGen }
+
+// Agrees reports whether the reply to a call sent at st, with attributes a or
+// none, is of the state that everything cached agrees with.
+func (n *Node) Agrees(st Stamp, a *nfsclient.Attr) bool {
+	return a != nil && n.Undisturbed(st) && a.Change == n.chain.now
+}
+
+// accept takes over attributes from the reply to a call sent at st, unless
+// newer ones are known. When two calls overlapped, their ChangeIDs decide which reply
+// is newer; where they do not, neither is believed for long.
+func (n *Node) accept(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) (ok bool, e Effect) {
+	if a.Type != r.Type {
+		n.doubtful = true // a handle does not change its type
+		return false, 0
+	}
+	if n.known && st.Gen < n.attrGen && !a.Change.After(n.change) {
+		if !n.change.After(a.Change) && a.Change != n.change {
+			n.doubtful = true
+		}
+		return false, 0
+	}
+	return true, n.take(r, st, gen, a)
+}
+
+// take makes a the known attributes.
+func (n *Node) take(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) (e Effect) {
+	switch {
+	case !n.known || a.Change != n.change:
+		n.timeout, n.timedFrom = r.Min, st.At
+	case st.At-n.timedFrom >= n.timeout:
+		n.timeout, n.timedFrom = min(2*n.timeout, r.Max), st.At
+	}
+	if n.known && (a.Mode != n.Mode || a.UID != n.UID || a.GID != n.GID) {
+		e = RightsChanged
+	}
+	n.Attrs, n.known = compact(a), true
+	n.attrGen = gen
+	n.expires, n.doubtful = st.At+n.timeout, false
+	return e
+}
+
+// Note handles attributes from the reply to a call sent at st that changes
+// nothing. gen is drawn now.
+func (n *Node) Note(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) Effect {
+	first := !n.known
+	ok, e := n.accept(r, st, gen, a)
+	if !ok {
+		return e
+	}
+	s := a.Change
+	early := st.Gen < n.relinkGen
+	if early { // it need not show that change
+		n.doubtful = true
+	}
+	switch {
+	case first:
+		n.chain.now = s
+	case s == n.chain.now:
+		n.relinked = n.relinked && (early || n.changing > 0)
+	case !n.Undisturbed(st):
+		// The server may have been seen between two of our own changes.
+		n.doubtful = true
+	case n.relinked && s.SameData(n.chain.now):
+		n.relinked = early
+		n.chain.now = s
+		e |= RightsChanged // ctime may have changed for an access control list, too
+	default:
+		e |= n.foreign(s)
+	}
+	return e
+}
+
+// foreign makes s the state that everything has to agree with.
+func (n *Node) foreign(s nfsclient.ChangeID) Effect {
+	n.chain = chain{now: s}
+	n.relinked = false
+	return Foreign | RightsChanged
+}
+
+// Begin announces a change of ours; Finish must follow.
+func (n *Node) Begin() { n.changing++ }
+
+// Finish ends a change of ours, sent at st, that returned w. gen is drawn now.
+// With assume, a change without attributes from before it is taken to be the only
+// one.
+func (n *Node) Finish(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bool) (e Effect) {
+	n.changing--
+	n.changeGen = gen
+	if w.After == nil {
+		n.doubtful = true
+	} else {
+		e = n.own(r, st, gen, w, assume)
+	}
+	if n.changing > 0 || !n.known {
+		return e
+	}
+	broken := n.chain.finish()
+	s := n.change
+	switch {
+	case s == n.chain.now && !broken:
+	case broken || s.After(n.chain.now):
+		e |= n.foreign(s)
+	default:
+		n.doubtful = true
+	}
+	return e
+}
+
+// own takes over what a change of ours returned.
+func (n *Node) own(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bool) Effect {
+	post := w.After.Change
+	if !n.known {
+		e := n.take(r, st, gen, w.After)
+		n.chain.now = post
+		return e
+	}
+	old := n.change
+	switch {
+	case w.Before != nil:
+		pre := *w.Before
+		n.chain.own(pre, post)
+		if pre == old && w.After.Type == r.Type {
+			return n.take(r, st, gen, w.After) // the direct successor, whatever the clocks say
+		}
+	case assume && post.MayFollow(n.chain.now):
+		n.chain.own(n.chain.now, post)
+	}
+	_, e := n.accept(r, st, gen, w.After)
+	return e
+}
+
+// Relink says that a change of a name of ours has changed the link count and
+// ctime, but not the content. Attributes show that once they come.
+func (n *Node) Relink() { n.relinked, n.doubtful = true, true }
+
+// Relinked says that the call that Relink tells of has ended: the answer to one
+// sent before gen, which is drawn now, need not show the change.
+func (n *Node) Relinked(gen uint64) { n.relinkGen = gen }
+
+// Recall says that nothing learnt so far may be believed, nor the answers to
+// calls sent before gen, which is drawn now.
+func (n *Node) Recall(gen uint64) Effect {
+	n.doubtful, n.changeGen, n.relinkGen = true, gen, gen
+	return Foreign | RightsChanged
+}

@@ -1,0 +1,87 @@
+package coherence
+
+import (
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// User tells credentials apart: ids, and the groups by a hash.
+type User struct {
+	UID, GID uint32
+	Groups   uint64
+}
+
+// Rights is what the server has said of users' rights to one file or directory.
+type Rights struct {
+	first *grant
+	gen   uint64 // when all were last forgotten
+}
+
+// grant is what is known of one user. It holds as long as the attributes are
+// believed, until then at most: a server may judge otherwise without touching the
+// file, as when a user leaves a group there.
+type grant struct {
+	user           User
+	asked, granted nfsclient.AccessMask
+	until          time.Duration
+	next           *grant // of another user
+}
+
+// MaxUsers bounds the users remembered.
+const MaxUsers = 64
+
+func (r *Rights) of(u User) *grant {
+	for g := r.first; g != nil; g = g.next {
+		if g.user == u {
+			return g
+		}
+	}
+	return nil
+}
+
+// Last is which rights of want the user had when the server was asked last, and
+// whether it was asked for them all since Forget.
+func (r *Rights) Last(u User, want nfsclient.AccessMask) (got nfsclient.AccessMask, known bool) {
+	g := r.of(u)
+	if g == nil || g.asked&want != want {
+		return 0, want == 0
+	}
+	return g.granted & want, true
+}
+
+// Granted is which rights of want the user has, and whether that is known.
+func (r *Rights) Granted(u User, want nfsclient.AccessMask, now time.Duration) (got nfsclient.AccessMask, known bool) {
+	g := r.of(u)
+	if g == nil || g.asked&want != want || now >= g.until {
+		return 0, false
+	}
+	return g.granted & want, true
+}
+
+// Current reports whether rights from the answer to a question asked at st are
+// of the file as it is now: nothing has changed them since.
+func (r *Rights) Current(st Stamp) bool { return st.Gen > r.gen }
+
+// Remember keeps the answer to a question, until a time.
+func (r *Rights) Remember(u User, asked, granted nfsclient.AccessMask, until time.Duration) {
+	if g := r.of(u); g != nil {
+		if g.asked&^asked != 0 {
+			until = min(until, g.until)
+		}
+		g.asked, g.granted, g.until = g.asked|asked, g.granted&^asked|granted&asked, until
+		return
+	}
+	users := 0
+	for g := r.first; g != nil; g = g.next {
+		users++
+	}
+	if users >= MaxUsers {
+		r.first = nil
+	}
+	r.first = &grant{u, asked, granted & asked, until, r.first}
+}
+
+// Forget forgets everybody's rights, and makes answers to questions that are
+// still under way not current. gen is drawn now.
+func (r *Rights) Forget(gen uint64) { r.first, r.gen = nil, gen }
