@@ -48,7 +48,6 @@ type Cache struct {
 	staged  atomic.Int64
 	waiting atomic.Int64
 	opens   atomic.Int64 // open files
-	noPlus  atomic.Bool  // the server has no READDIRPLUS
 	listed  atomic.Int64 // entries that open directories hold
 	// unreliable: the log says that COMMITs do not match.
 	unreliable atomic.Bool

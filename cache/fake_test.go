@@ -28,6 +28,8 @@ type fake struct {
 	fileSync bool
 	// volatile keeps no stable copy: for benchmarks.
 	volatile bool
+	// noPlus has READDIRPLUS give names alone.
+	noPlus bool
 	// dots has READDIR return "." and "..". part is its entries per call.
 	dots bool
 	part int
