@@ -53,6 +53,7 @@ test-knfsd: setup build
 	RDMAFS_KNFSD_REQUIRED=1 $(GO) test -tags knfsd -run '$(KNFSD_TESTS)' -p 1 -count=1 -json -timeout 60m \
 		./test/knfsd/... ./nfsclient/nfstest | $(REPORT)
 
+# Mounts side by side; BENCHFLAGS='-against DIR' compares with the build in DIR.
 bench: setup build
 	@test/bench/run $(BENCHFLAGS)
 

@@ -50,10 +50,10 @@ func (s *stuck) delay(ctx context.Context, op string, do func(context.Context) e
 	}
 }
 
-func (s *stuck) SetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, a nfsclient.SetAttr) (w nfsclient.Wcc, err error) {
+func (s *stuck) SetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState, a nfsclient.SetAttr) (w nfsclient.Wcc, err error) {
 	var late nfsclient.Wcc
 	if err = s.delay(ctx, "SETATTR", func(ctx context.Context) (err error) {
-		late, err = s.Client.SetAttr(ctx, cr, h, a)
+		late, err = s.Client.SetAttr(ctx, cr, h, st, a)
 		return err
 	}); err == nil {
 		w = late
@@ -61,7 +61,7 @@ func (s *stuck) SetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Hand
 	return w, err
 }
 
-func (s *stuck) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, off uint64, from mem.Vec, how nfsclient.Stable) (r nfsclient.WriteResult, err error) {
+func (s *stuck) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState, off uint64, from mem.Vec, how nfsclient.Stable) (r nfsclient.WriteResult, err error) {
 	sent, err := mem.NewArena(from.Len()) // the buffer is the caller's again once it gave up
 	if err != nil {
 		return r, err
@@ -70,7 +70,7 @@ func (s *stuck) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle
 	from.CopyOut(0, seg.Bytes())
 	var late nfsclient.WriteResult
 	if err = s.delay(ctx, "WRITE", func(ctx context.Context) (err error) {
-		late, err = s.Client.Write(ctx, cr, h, off, mem.Vec{seg}, how)
+		late, err = s.Client.Write(ctx, cr, h, st, off, mem.Vec{seg}, how)
 		return errors.Join(err, sent.Close())
 	}); err == nil {
 		r = late

@@ -46,7 +46,8 @@ func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, chil
 func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, s nfsclient.SetAttr, exclusive bool, mode OpenMode) (Entry, *File, error) {
 	s.Size = nil
 	st := dir.begin()
-	m, err := c.cl.Create(ctx, cr, dir.h, name, s, exclusive || !opensAnew(s.Mode, mode))
+	m, err := c.cl.Create(ctx, cr, dir.h, name, s, exclusive || !opensAnew(s.Mode, mode), mode.server())
+	open := c.newOpening(cr, m.Handle, m.State)
 	e, err := c.made(ctx, st, cr, dir, name, m, err)
 	if status, ok := nfsclient.StatusOf(err); ok && status == nfsclient.ErrExist && !exclusive {
 		return c.openFound(ctx, cr, dir, name, mode)
@@ -55,10 +56,11 @@ func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 		return Entry{}, nil, err
 	}
 	if e.Inode.typ != nfsclient.Regular {
+		open.release()
 		c.Forget(e.Inode, 1)
 		return Entry{}, nil, ErrServer
 	}
-	return e, c.newFile(cr, e.Inode, mode), nil
+	return e, c.newFile(cr, e.Inode, mode, open), nil
 }
 
 // opensAnew says that who makes a file of such a mode may open it once more. A
@@ -113,7 +115,8 @@ func (c *Cache) Mknod(ctx context.Context, cr nfsclient.Cred, dir *Inode, name s
 	var err error
 	if kind == nfsclient.Regular {
 		s.Size = nil
-		m, err = c.cl.Create(ctx, cr, dir.h, name, s, true)
+		m, err = c.cl.Create(ctx, cr, dir.h, name, s, true, 0)
+		c.newOpening(cr, m.Handle, m.State).release()
 	} else {
 		m, err = c.cl.Mknod(ctx, cr, dir.h, name, kind, dev, s)
 	}

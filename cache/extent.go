@@ -9,9 +9,11 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// stage is a leased buffer that extents share; the last one releases it.
+// stage is a leased buffer that extents share; the last one releases it, and the
+// opening that its WRITEs carry.
 type stage struct {
 	buf  bufpool.Lease
+	open *opening
 	refs int // by Inode.mu
 }
 

@@ -42,7 +42,7 @@ func (f *fake) make(ctx context.Context, op string, dir nfsclient.Handle, name s
 	return m, err
 }
 
-func (f *fake) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string, s nfsclient.SetAttr, exclusive bool) (nfsclient.Made, error) {
+func (f *fake) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string, s nfsclient.SetAttr, exclusive bool, mode nfsclient.OpenMode) (nfsclient.Made, error) {
 	if exclusive {
 		f.mu.Lock()
 		f.calls["CREATE exclusive"]++

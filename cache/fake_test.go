@@ -189,7 +189,7 @@ func (f *fake) GetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handl
 	return a, err
 }
 
-func (f *fake) SetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, s nfsclient.SetAttr) (w nfsclient.Wcc, err error) {
+func (f *fake) SetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState, s nfsclient.SetAttr) (w nfsclient.Wcc, err error) {
 	err = f.run(ctx, "SETATTR", func() error {
 		n, err := f.node("SETATTR", h)
 		if err != nil {
@@ -264,7 +264,16 @@ func (f *fake) Readlink(ctx context.Context, cr nfsclient.Cred, h nfsclient.Hand
 	return s, a, err
 }
 
-func (f *fake) Read(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, off uint64, to mem.Vec) (r nfsclient.ReadResult, err error) {
+func (f *fake) OpenFile(context.Context, nfsclient.Cred, nfsclient.Handle, nfsclient.OpenMode) (nfsclient.Opened, error) {
+	return nfsclient.Opened{}, nil
+}
+
+func (f *fake) CloseFile(context.Context, nfsclient.Cred, nfsclient.Handle, nfsclient.OpenState) error {
+	f.t.Error("CLOSE of what was not opened")
+	return nil
+}
+
+func (f *fake) Read(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState, off uint64, to mem.Vec) (r nfsclient.ReadResult, err error) {
 	err = f.run(ctx, "READ", func() error {
 		n, err := f.node("READ", h)
 		if err != nil {
@@ -288,7 +297,7 @@ func (f *fake) Read(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, 
 	return r, err
 }
 
-func (f *fake) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, off uint64, from mem.Vec, how nfsclient.Stable) (r nfsclient.WriteResult, err error) {
+func (f *fake) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState, off uint64, from mem.Vec, how nfsclient.Stable) (r nfsclient.WriteResult, err error) {
 	end := off + uint64(from.Len())
 	mine := [2]uint64{off, end}
 	f.mu.Lock()

@@ -18,6 +18,7 @@ type File struct {
 	cr   nfsclient.Cred
 	key  userKey
 	mode OpenMode
+	open *opening
 
 	opened uint64 // the inode's errors when it was opened
 	told   uint64 // Fsync has told of errors up to here; by i.mu
@@ -40,6 +41,15 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 	if err := c.mayOpen(ctx, cr, i, mode); err != nil {
 		return nil, false, err
 	}
+	open, err := c.openServer(ctx, cr, i, mode)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() {
+		if err != nil {
+			open.release()
+		}
+	}()
 	if mode.Truncate {
 		// Unlike for truncate(2), the kernel goes on writing pages while it waits
 		// for this: those that were stored to before must not come after the cut.
@@ -51,7 +61,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 		i.mu.Unlock()
 		c.clear(ctx, i)
 		var none uint64
-		if _, _, err := c.SetAttr(ctx, cr, i, nfsclient.SetAttr{Size: &none}); err != nil {
+		if _, _, err := c.setAttrOf(ctx, cr, i, open, nfsclient.SetAttr{Size: &none}); err != nil {
 			return nil, false, err
 		}
 	}
@@ -67,7 +77,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 	keepCache = i.pages.Open()
 	i.mu.Unlock()
 	c.clear(ctx, i)
-	return c.newFile(cr, i, mode), keepCache, nil
+	return c.newFile(cr, i, mode, open), keepCache, nil
 }
 
 // settle asks once more if the attributes just had crossed with a change of
@@ -136,7 +146,8 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 	return nil
 }
 
-func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
+// newFile is a File with what the server keeps of it, which it takes.
+func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode, open *opening) *File {
 	i.refs.Add(1)
 	c.opens.Add(1)
 	i.mu.Lock()
@@ -149,7 +160,7 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode) *File {
 		i.ownWritten()
 	}
 	i.removed = false // it has a name that another machine gave it
-	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, opened: i.wb.errors, told: i.wb.errors}
+	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, open: open, opened: i.wb.errors, told: i.wb.errors}
 	if i.wb.errors > 0 {
 		c.mu.Lock()
 		if c.lost[i] != nil {
@@ -198,6 +209,7 @@ func (f *File) Release() {
 		i.detachSpans(0, maxOffset)
 	}
 	i.mu.Unlock()
+	f.open.release()
 	if hidden {
 		i.refs.Add(1)
 		if !c.spawn(func() { i.runSillyRemove(c.life) }) {

@@ -207,7 +207,7 @@ func (f *File) fetchExact(ctx context.Context, off int64, n int, share bool) (*s
 	}
 	s := i.addSpan(off, n, buf, false)
 	i.mu.Unlock()
-	if err := i.fetch(ctx, f.cr, s); err != nil {
+	if err := i.fetch(ctx, f.cr, f.open, s); err != nil {
 		i.mu.Lock()
 		i.leaveSpan(s, 0)
 		i.mu.Unlock()

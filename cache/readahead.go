@@ -98,7 +98,9 @@ func (f *File) startAhead(off int64, n int) int64 {
 	s = i.addSpan(off, n, buf, true)
 	i.refs.Add(1)
 	i.mu.Unlock()
-	if !c.spawn(func() { i.runFetch(c.life, f.cr, s) }) {
+	o := f.open.hold()
+	if !c.spawn(func() { i.runFetch(c.life, f.cr, o, s) }) {
+		o.release()
 		i.mu.Lock()
 		i.unlistSpan(s)
 		i.mu.Unlock()
@@ -129,9 +131,10 @@ func (i *Inode) trimSpans(most int) {
 }
 
 // runFetch reads one span ahead; Close joins it.
-func (i *Inode) runFetch(ctx context.Context, cr nfsclient.Cred, s *span) {
+func (i *Inode) runFetch(ctx context.Context, cr nfsclient.Cred, o *opening, s *span) {
 	// An error is left to whoever wants the bytes: it reads again.
-	_ = i.fetch(ctx, cr, s)
+	_ = i.fetch(ctx, cr, o, s)
+	o.release()
 	i.mu.Lock()
 	i.leaveSpan(s, 0)
 	i.mu.Unlock()

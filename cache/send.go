@@ -132,7 +132,7 @@ func (i *Inode) send(ctx context.Context, e *extent, how nfsclient.Stable) (nfsc
 			vec = whole.Slice(nil, done, e.n-done)
 		}
 		st := i.begin()
-		r, err := i.c.cl.Write(ctx, e.cr, i.h, uint64(e.off)+uint64(done), vec, how)
+		r, err := i.c.cl.Write(ctx, e.cr, i.h, e.st.open.server(), uint64(e.off)+uint64(done), vec, how)
 		i.mu.Lock()
 		i.finish(st, &r.Wcc, true)
 		i.unlock()

@@ -11,42 +11,54 @@ import (
 // it neither overtakes a truncation nor moves times that are being set, nor
 // finds rights taken away.
 func (c *Cache) SetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsclient.SetAttr) (nfsclient.Attr, time.Duration, error) {
+	return c.setAttrOf(ctx, cr, i, nil, s)
+}
+
+// SetAttr is Cache.SetAttr for who has the file open.
+func (f *File) SetAttr(ctx context.Context, cr nfsclient.Cred, s nfsclient.SetAttr) (nfsclient.Attr, time.Duration, error) {
+	return f.c.setAttrOf(ctx, cr, f.i, f.open, s)
+}
+
+func (c *Cache) setAttrOf(ctx context.Context, cr nfsclient.Cred, i *Inode, o *opening, s nfsclient.SetAttr) (nfsclient.Attr, time.Duration, error) {
 	if i.typ == nfsclient.Regular {
 		if s.Size != nil {
 			if *s.Size > uint64(c.maxSize) {
 				return nfsclient.Attr{}, 0, localError("SETATTR", nfsclient.ErrFBig)
 			}
-			return c.truncate(ctx, cr, i, s)
+			return c.truncate(ctx, cr, i, o, s)
 		}
 		if err := i.drain(ctx); err != nil {
 			return nfsclient.Attr{}, 0, err
 		}
 	}
-	complete, err := c.setAttr(ctx, cr, i, s)
+	complete, err := c.setAttr(ctx, cr, i, o, s)
 	return c.newAttr(ctx, cr, i, complete, err)
 }
 
 // truncate changes a file's size, and what else s says.
-func (c *Cache) truncate(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsclient.SetAttr) (nfsclient.Attr, time.Duration, error) {
+func (c *Cache) truncate(ctx context.Context, cr nfsclient.Cred, i *Inode, o *opening, s nfsclient.SetAttr) (nfsclient.Attr, time.Duration, error) {
 	if err := i.freeze(ctx); err != nil {
 		return nfsclient.Attr{}, 0, err
 	}
 	var complete bool
+	o.hold() // the call may outlive the opening
 	err := i.carryOut(ctx, func(ctx context.Context) (err error) {
+		defer o.release()
 		defer i.thaw()
-		complete, err = c.setAttr(ctx, cr, i, s)
+		complete, err = c.setAttr(ctx, cr, i, o, s)
 		return err
 	})
 	if err == ErrClosed {
+		o.release()
 		i.thaw()
 	}
 	return c.newAttr(ctx, cr, i, err == nil && complete, err)
 }
 
 // setAttr makes the call. complete says that attributes came with the answer.
-func (c *Cache) setAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, s nfsclient.SetAttr) (complete bool, err error) {
+func (c *Cache) setAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, o *opening, s nfsclient.SetAttr) (complete bool, err error) {
 	st := i.begin()
-	w, err := c.cl.SetAttr(ctx, cr, i.h, s)
+	w, err := c.cl.SetAttr(ctx, cr, i.h, o.server(), s)
 	i.mu.Lock()
 	i.finish(st, &w, true)
 	if err == nil && s.Size != nil {

@@ -19,7 +19,7 @@ type picky struct {
 	treat func() error
 }
 
-func (s *picky) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, off uint64, from mem.Vec, how nfsclient.Stable) (nfsclient.WriteResult, error) {
+func (s *picky) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState, off uint64, from mem.Vec, how nfsclient.Stable) (nfsclient.WriteResult, error) {
 	s.mu.Lock()
 	treat := s.treat
 	if h != s.h {
@@ -31,7 +31,7 @@ func (s *picky) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle
 			return nfsclient.WriteResult{}, err
 		}
 	}
-	return s.fake.Write(ctx, cr, h, off, from, how)
+	return s.fake.Write(ctx, cr, h, st, off, from, how)
 }
 
 // TestJukeboxHoldsNobodyUp: while the server wants the WRITEs of one file later,

@@ -109,8 +109,8 @@ func (i *Inode) detachSpans(off, end int64) {
 }
 
 // fetch reads s from the server, as the fetching goroutine.
-func (i *Inode) fetch(ctx context.Context, cr nfsclient.Cred, s *span) error {
-	n, err := i.fill(ctx, cr, uint64(s.off), s.buf.Seg().Slice(0, s.ask))
+func (i *Inode) fetch(ctx context.Context, cr nfsclient.Cred, o *opening, s *span) error {
+	n, err := i.fill(ctx, cr, o, uint64(s.off), s.buf.Seg().Slice(0, s.ask))
 	i.mu.Lock()
 	s.n, s.err, s.fetched = n, err, true
 	i.mu.Unlock()
@@ -119,11 +119,11 @@ func (i *Inode) fetch(ctx context.Context, cr nfsclient.Cred, s *span) error {
 }
 
 // fill reads from off into to until it is full or the file ends.
-func (i *Inode) fill(ctx context.Context, cr nfsclient.Cred, off uint64, to mem.Seg) (done int, err error) {
+func (i *Inode) fill(ctx context.Context, cr nfsclient.Cred, o *opening, off uint64, to mem.Seg) (done int, err error) {
 	retry := retryFirst
 	for done < to.Len {
 		st := i.c.stamp()
-		r, err := i.c.cl.Read(ctx, cr, i.h, off+uint64(done), mem.Vec{to.Slice(done, to.Len-done)})
+		r, err := i.c.cl.Read(ctx, cr, i.h, o.server(), off+uint64(done), mem.Vec{to.Slice(done, to.Len-done)})
 		if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrJukebox {
 			if err := pause(ctx, retry); err != nil {
 				return done, err

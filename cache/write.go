@@ -195,7 +195,7 @@ func (i *Inode) put(f *File, src []byte, off int64, spare *bufpool.Lease) (n, ne
 		return 0, need
 	}
 	w.seq++
-	e := &extent{off: off, n: n, st: &stage{buf: *spare, refs: 1}, cr: f.cr, key: f.key, seq: w.seq, born: time.Now()}
+	e := &extent{off: off, n: n, st: &stage{buf: *spare, open: f.open.hold(), refs: 1}, cr: f.cr, key: f.key, seq: w.seq, born: time.Now()}
 	*spare = bufpool.Lease{}
 	copy(e.bytes(), src)
 	e.ready = e.n == int(block)
@@ -218,8 +218,9 @@ func (i *Inode) extend(e *extent, src []byte, most int, spare *bufpool.Lease) (n
 			return 0, want
 		}
 		copy(spare.Bytes(), e.bytes())
+		grown := &stage{buf: *spare, open: e.st.open.hold(), refs: 1}
 		i.unref(e.st)
-		e.st, e.at = &stage{buf: *spare, refs: 1}, 0
+		e.st, e.at = grown, 0
 		*spare = bufpool.Lease{}
 		have = e.st.buf.Len() - e.n
 	}
@@ -241,8 +242,9 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64, atEnd boo
 			return done, err
 		}
 		copy(buf.Bytes(), src[done:done+n])
-		e := &extent{off: off, n: n, st: &stage{buf: buf, refs: 1}, cr: f.cr, key: f.key}
+		e := &extent{off: off, n: n, st: &stage{buf: buf, open: f.open.hold(), refs: 1}, cr: f.cr, key: f.key}
 		if err := i.claim(ctx, e, atEnd); err != nil {
+			f.open.release()
 			buf.Release()
 			c.unstage(buf.Len())
 			return done, err

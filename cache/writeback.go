@@ -59,6 +59,7 @@ func (i *Inode) unref(s *stage) {
 	if s.refs--; s.refs == 0 {
 		n := s.buf.Len()
 		s.buf.Release()
+		s.open.release()
 		i.c.unstage(n)
 	}
 }

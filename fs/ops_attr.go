@@ -1,8 +1,12 @@
 package fs
 
 import (
+	"context"
+	"time"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"github.com/rdmafs/rdmafs/cache"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -37,7 +41,7 @@ func (f *FS) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrO
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	a, ttl, err := f.cache.SetAttr(ctx, f.creds.of(&in.InHeader), i, setAttrOf(in))
+	a, ttl, err := f.setAttr(ctx, i, in)
 	if err != nil {
 		return errno(err)
 	}
@@ -45,6 +49,17 @@ func (f *FS) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrO
 	setAttr(&out.Attr, i.Ino(), &a)
 	i.Told(ctx.asked)
 	return fuse.OK
+}
+
+// setAttr makes the change, by the open file that the caller has, if any.
+func (f *FS) setAttr(ctx context.Context, i *cache.Inode, in *fuse.SetAttrIn) (nfsclient.Attr, time.Duration, error) {
+	cr, s := f.creds.of(&in.InHeader), setAttrOf(in)
+	if fh, ok := in.GetFh(); ok {
+		if file, st := f.files.get(fh); st.Ok() && file.Inode() == i {
+			return file.SetAttr(ctx, cr, s)
+		}
+	}
+	return f.cache.SetAttr(ctx, cr, i, s)
 }
 
 // Access answers access(2) and chdir(2) by what the server grants.

@@ -16,7 +16,9 @@ type Client interface {
 	Info() Info
 
 	GetAttr(ctx context.Context, cr Cred, h Handle) (Attr, error)
-	SetAttr(ctx context.Context, cr Cred, h Handle, s SetAttr) (Wcc, error)
+	// SetAttr changes attributes; st is the state of an opening for writing, if
+	// the caller has one.
+	SetAttr(ctx context.Context, cr Cred, h Handle, st OpenState, s SetAttr) (Wcc, error)
 	// Lookup's Dir attributes come back with an error of the server too.
 	Lookup(ctx context.Context, cr Cred, dir Handle, name string) (Found, error)
 	// Access returns which of the asked-for rights the user has.
@@ -24,19 +26,27 @@ type Client interface {
 	// Readlink returns the target.
 	Readlink(ctx context.Context, cr Cred, h Handle) (string, *Attr, error)
 
+	// OpenFile opens a regular file. Calls on behalf of that opening carry the
+	// state, and CloseFile gives it back.
+	OpenFile(ctx context.Context, cr Cred, h Handle, mode OpenMode) (Opened, error)
+	// CloseFile gives st back, which is not nil, when the last call that carries
+	// it has returned: a WRITE may come long after its user has closed the file.
+	// Close gives back what is left.
+	CloseFile(ctx context.Context, cr Cred, h Handle, st OpenState) error
 	// Read fills to, whose segments lie in registered arenas, from off on.
-	Read(ctx context.Context, cr Cred, h Handle, off uint64, to mem.Vec) (ReadResult, error)
+	Read(ctx context.Context, cr Cred, h Handle, st OpenState, off uint64, to mem.Vec) (ReadResult, error)
 	// Write writes from. It may write less than given.
-	Write(ctx context.Context, cr Cred, h Handle, off uint64, from mem.Vec, how Stable) (WriteResult, error)
+	Write(ctx context.Context, cr Cred, h Handle, st OpenState, off uint64, from mem.Vec, how Stable) (WriteResult, error)
 	// Commit makes unstable writes of a range durable; count 0 means to the
 	// end of the file.
 	Commit(ctx context.Context, cr Cred, h Handle, off uint64, count uint32) (Verifier, Wcc, error)
 
-	// Create makes a regular file, or fails with ErrExist when the name exists.
+	// Create makes a regular file and opens it for mode, or fails with ErrExist
+	// when the name exists.
 	// Only with exclusive is a file that it has made itself, by a call that had
 	// to be resent, never taken for another's. The result is complete: where the
 	// protocol leaves handle or attributes out, they are looked up.
-	Create(ctx context.Context, cr Cred, dir Handle, name string, s SetAttr, exclusive bool) (Made, error)
+	Create(ctx context.Context, cr Cred, dir Handle, name string, s SetAttr, exclusive bool, mode OpenMode) (Made, error)
 	Mkdir(ctx context.Context, cr Cred, dir Handle, name string, s SetAttr) (Made, error)
 	Symlink(ctx context.Context, cr Cred, dir Handle, name, target string, s SetAttr) (Made, error)
 	// Mknod makes a device, socket or FIFO, by kind.

@@ -94,11 +94,13 @@ type Found struct {
 	Dir    *Attr
 }
 
-// Made is the result of making a file.
+// Made is the result of making a file. State is that of the opening that comes
+// with Create.
 type Made struct {
 	Handle Handle
 	Attr   Attr
 	Dir    Wcc
+	State  OpenState
 }
 
 // ReadResult says what a read delivered. EOF: nothing lies behind it.

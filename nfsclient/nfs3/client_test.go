@@ -47,7 +47,7 @@ func TestSetAttrConverts(t *testing.T) {
 		}
 	}))
 	mode, gid, size := uint32(0o100644), uint32(5), uint64(1)<<40
-	wcc, err := c.SetAttr(t.Context(), cred, "h", nfsclient.SetAttr{Mode: &mode, GID: &gid, Size: &size,
+	wcc, err := c.SetAttr(t.Context(), cred, "h", nil, nfsclient.SetAttr{Mode: &mode, GID: &gid, Size: &size,
 		SetAtime: nfsclient.TimeServer, Atime: time.Unix(1, 1), SetMtime: nfsclient.TimeClient, Mtime: time.Unix(9, 8)})
 	wantStatus(t, err, nfsclient.ErrPerm)
 	if wcc.Before == nil || *wcc.Before != nfsclient.ChangeByTimes(7, time.Unix(1, 0), time.Unix(0, 0)) || wcc.After == nil || wcc.After.FileID != 2 {
@@ -102,7 +102,7 @@ func TestNames(t *testing.T) {
 		add := func(err error) { errs = append(errs, err) }
 		_, err := c.Lookup(ctx, cred, "d", name)
 		add(err)
-		_, err = c.Create(ctx, cred, "d", name, nfsclient.SetAttr{}, false)
+		_, err = c.Create(ctx, cred, "d", name, nfsclient.SetAttr{}, false, 0)
 		add(err)
 		_, err = c.Mkdir(ctx, cred, "d", name, nfsclient.SetAttr{})
 		add(err)

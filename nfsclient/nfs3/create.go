@@ -10,7 +10,7 @@ import (
 )
 
 // Create implements nfsclient.Client (RFC 1813 section 3.3.8).
-func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string, s nfsclient.SetAttr, exclusive bool) (nfsclient.Made, error) {
+func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string, s nfsclient.SetAttr, exclusive bool, _ nfsclient.OpenMode) (nfsclient.Made, error) {
 	if err := c.checkName("CREATE", name); err != nil {
 		return nfsclient.Made{}, err
 	}
@@ -54,7 +54,7 @@ func (c *Client) createExclusive(ctx context.Context, cr nfsclient.Cred, args wi
 		s.SetMtime = nfsclient.TimeServer
 	}
 	m := nfsclient.Made{Handle: h, Dir: toWcc(&res.Dir)}
-	wcc, err := c.SetAttr(ctx, cr, h, s)
+	wcc, err := c.SetAttr(ctx, cr, h, nil, s)
 	if err != nil {
 		return m, err
 	}

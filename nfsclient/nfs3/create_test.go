@@ -22,7 +22,7 @@ func TestCreateGuarded(t *testing.T) {
 				t.Errorf("%+v", args)
 			}
 		}))
-	m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{Mode: &mode644, Size: &size0}, false)
+	m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{Mode: &mode644, Size: &size0}, false, 0)
 	if err != nil || m.Handle != "new" || m.Attr.FileID != 2 || m.Dir.After == nil {
 		t.Errorf("%+v, %v", m, err)
 	}
@@ -34,7 +34,7 @@ func TestMadeIsCompleted(t *testing.T) {
 	c, nfs, _, _ := mounted(t)
 	ctx, s := t.Context(), nfsclient.SetAttr{}
 	for proc, f := range map[uint32]func() (nfsclient.Made, error){
-		wire.ProcCreate:  func() (nfsclient.Made, error) { return c.Create(ctx, cred, "d", "f", s, false) },
+		wire.ProcCreate:  func() (nfsclient.Made, error) { return c.Create(ctx, cred, "d", "f", s, false, 0) },
 		wire.ProcMkdir:   func() (nfsclient.Made, error) { return c.Mkdir(ctx, cred, "d", "f", s) },
 		wire.ProcSymlink: func() (nfsclient.Made, error) { return c.Symlink(ctx, cred, "d", "f", "t", s) },
 		wire.ProcMknod: func() (nfsclient.Made, error) {
@@ -87,7 +87,7 @@ func TestCreateExclusive(t *testing.T) {
 					t.Errorf("%+v", set)
 				}
 			}))
-		m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{Mode: &mode644}, true)
+		m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{Mode: &mode644}, true, 0)
 		if err != nil || m.Handle != "new" || m.Attr.FileID != 2 || m.Dir.After == nil {
 			t.Errorf("%+v, %v", m, err)
 		}
@@ -100,14 +100,14 @@ func TestCreateExclusive(t *testing.T) {
 func TestCreateExclusiveFails(t *testing.T) {
 	c, nfs, _, _ := mounted(t)
 	nfs.expect(nfsStep(wire.ProcCreate, &wire.MadeRes{Status: nfsclient.ErrExist, Dir: wire.Wcc{After: dirPost}}))
-	m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{}, true)
+	m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{}, true, 0)
 	wantStatus(t, err, nfsclient.ErrExist)
 	if m.Dir.After == nil {
 		t.Errorf("%+v", m)
 	}
 	nfs.expect(nfsStep(wire.ProcCreate, &wire.MadeRes{Handle: newHandle}),
 		nfsStep(wire.ProcSetAttr, &wire.WccRes{Status: nfsclient.ErrPerm}))
-	_, err = c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{}, true)
+	_, err = c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{}, true, 0)
 	wantStatus(t, err, nfsclient.ErrPerm)
 }
 
@@ -127,7 +127,7 @@ func TestCreateExclusiveFallsBack(t *testing.T) {
 		nfsStep(wire.ProcCreate, ok).with(&first, guarded(&first)),
 		nfsStep(wire.ProcCreate, ok).with(&second, guarded(&second)))
 	for range 2 {
-		if m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{Mode: &mode644}, true); err != nil || m.Handle != "new" {
+		if m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{Mode: &mode644}, true, 0); err != nil || m.Handle != "new" {
 			t.Errorf("%+v, %v", m, err)
 		}
 	}

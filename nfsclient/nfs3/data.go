@@ -43,8 +43,18 @@ var (
 	}}
 )
 
+// OpenFile implements nfsclient.Client. The protocol does not open files.
+func (c *Client) OpenFile(context.Context, nfsclient.Cred, nfsclient.Handle, nfsclient.OpenMode) (nfsclient.Opened, error) {
+	return nfsclient.Opened{}, nil
+}
+
+// CloseFile implements nfsclient.Client.
+func (c *Client) CloseFile(context.Context, nfsclient.Cred, nfsclient.Handle, nfsclient.OpenState) error {
+	return nil
+}
+
 // Read implements nfsclient.Client. It asks for Info.ReadMax bytes at most.
-func (c *Client) Read(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, off uint64, to mem.Vec) (nfsclient.ReadResult, error) {
+func (c *Client) Read(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, off uint64, to mem.Vec) (nfsclient.ReadResult, error) {
 	asked := to.Len()
 	if asked == 0 {
 		return nfsclient.ReadResult{}, nil
@@ -86,7 +96,7 @@ func (c *Client) Read(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle
 }
 
 // Write implements nfsclient.Client. It sends Info.WriteMax bytes at most.
-func (c *Client) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, off uint64, from mem.Vec, how nfsclient.Stable) (nfsclient.WriteResult, error) {
+func (c *Client) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, off uint64, from mem.Vec, how nfsclient.Stable) (nfsclient.WriteResult, error) {
 	given := from.Len()
 	if given == 0 {
 		return nfsclient.WriteResult{}, fmt.Errorf("WRITE: no data given")

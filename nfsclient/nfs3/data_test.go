@@ -22,7 +22,7 @@ func TestRead(t *testing.T) {
 				t.Errorf("asked for %+v", args)
 			}
 		}))
-		return c.Read(t.Context(), cred, "h", off, to)
+		return c.Read(t.Context(), cred, "h", nil, off, to)
 	}
 	r, err := read(7, &wire.ReadRes{Attr: filePost, Count: 5, Data: wire.Inline([]byte("hello"))})
 	got := make([]byte, 5)
@@ -53,7 +53,7 @@ func TestRead(t *testing.T) {
 	if r.Attr == nil || r.N != 0 {
 		t.Errorf("with a failure: %+v", r)
 	}
-	if r, err := c.Read(t.Context(), cred, "h", 0, nil); err != nil || r != (nfsclient.ReadResult{}) {
+	if r, err := c.Read(t.Context(), cred, "h", nil, 0, nil); err != nil || r != (nfsclient.ReadResult{}) {
 		t.Errorf("read of nothing: %+v, %v", r, err)
 	}
 }
@@ -67,7 +67,7 @@ func TestReadWriteCut(t *testing.T) {
 			t.Errorf("READ of %d bytes", ra.Count)
 		}
 	}))
-	if _, err := c.Read(t.Context(), cred, "h", 0, mem.Vec{a.Seg(0, 1<<20), a.Seg(1<<20, 1)}); err != nil {
+	if _, err := c.Read(t.Context(), cred, "h", nil, 0, mem.Vec{a.Seg(0, 1<<20), a.Seg(1<<20, 1)}); err != nil {
 		t.Error(err)
 	}
 	var wa wire.WriteArgs
@@ -76,7 +76,7 @@ func TestReadWriteCut(t *testing.T) {
 			t.Errorf("WRITE of %d bytes, %d given", wa.Count, wa.Data.Len)
 		}
 	}))
-	if r, err := c.Write(t.Context(), cred, "h", 0, mem.Vec{a.Seg(0, 1<<20)}, nfsclient.Unstable); err != nil || r.N != 1<<19 {
+	if r, err := c.Write(t.Context(), cred, "h", nil, 0, mem.Vec{a.Seg(0, 1<<20)}, nfsclient.Unstable); err != nil || r.N != 1<<19 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -92,7 +92,7 @@ func TestWrite(t *testing.T) {
 				t.Errorf("sent %+v", args)
 			}
 		}))
-		return c.Write(t.Context(), cred, "h", 9, from, how)
+		return c.Write(t.Context(), cred, "h", nil, 9, from, how)
 	}
 	wcc := wire.Wcc{Before: wire.PreAttr{Set: true}, After: filePost}
 	r, err := write(nfsclient.Unstable, &wire.WriteRes{Wcc: wcc, Count: 3, Committed: nfsclient.FileSync, Verifier: nfsclient.Verifier{1}})
@@ -113,7 +113,7 @@ func TestWrite(t *testing.T) {
 	if r.Wcc.After == nil {
 		t.Errorf("with a failure: %+v", r)
 	}
-	if _, err := c.Write(t.Context(), cred, "h", 0, nil, nfsclient.Unstable); err == nil {
+	if _, err := c.Write(t.Context(), cred, "h", nil, 0, nil, nfsclient.Unstable); err == nil {
 		t.Error("write of nothing succeeded")
 	}
 }
@@ -161,7 +161,7 @@ func BenchmarkRead(b *testing.B) {
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
-		if r, err := c.Read(ctx, cred, "h", 0, to); err != nil || r.N != 5 || r.Attr == nil {
+		if r, err := c.Read(ctx, cred, "h", nil, 0, to); err != nil || r.N != 5 || r.Attr == nil {
 			b.Fatalf("%+v, %v", r, err)
 		}
 	}

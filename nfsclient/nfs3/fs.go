@@ -79,7 +79,7 @@ func (c *Client) GetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Han
 }
 
 // SetAttr implements nfsclient.Client.
-func (c *Client) SetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, s nfsclient.SetAttr) (nfsclient.Wcc, error) {
+func (c *Client) SetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, s nfsclient.SetAttr) (nfsclient.Wcc, error) {
 	var res wire.WccRes
 	err := c.do(ctx, cr, &request{op: "SETATTR", proc: wire.ProcSetAttr,
 		args: &wire.SetAttrArgs{Handle: h, Attr: fromSetAttr(&s)}, res: &res, status: &res.Status, replyMax: wire.SetAttrReplyMax})

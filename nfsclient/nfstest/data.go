@@ -44,7 +44,7 @@ func testEndOfFile(e *env) {
 		{0, 5000, 5000, true, false}, {0, 5001, 5000, true, true}, {0, 4999, 4999, false, true}, {4999, 10, 1, true, true},
 		{5000, 10, 0, true, true}, {5001, 10, 0, true, true}, {1 << 40, 10, 0, true, true}, {4096, 8192, 904, true, true},
 	} {
-		r, err := e.c.Read(e.ctx, e.cr, h, c.off, mem.Vec{e.arena.Seg(0, c.ask)})
+		r, err := e.c.Read(e.ctx, e.cr, h, nil, c.off, mem.Vec{e.arena.Seg(0, c.ask)})
 		if err != nil || r.N != c.n || c.ok && r.EOF != c.eof {
 			e.Errorf("%d bytes from %d: %+v, %v", c.ask, c.off, r, err)
 			continue
@@ -54,7 +54,7 @@ func testEndOfFile(e *env) {
 		}
 	}
 	empty := e.create("empty")
-	if r, err := e.c.Read(e.ctx, e.cr, empty, 0, mem.Vec{e.arena.Seg(0, 100)}); err != nil || r.N != 0 || !r.EOF {
+	if r, err := e.c.Read(e.ctx, e.cr, empty, nil, 0, mem.Vec{e.arena.Seg(0, 100)}); err != nil || r.N != 0 || !r.EOF {
 		e.Errorf("empty file: %+v, %v", r, err)
 	}
 }
@@ -83,14 +83,14 @@ func testVectors(e *env) {
 	b := pattern(total, 2)
 	v.CopyIn(0, b)
 	for done := 0; done < total; {
-		r, err := e.c.Write(e.ctx, e.cr, h, uint64(done), v.Slice(nil, done, total-done), nfsclient.FileSync)
+		r, err := e.c.Write(e.ctx, e.cr, h, nil, uint64(done), v.Slice(nil, done, total-done), nfsclient.FileSync)
 		e.check(err)
 		done += r.N
 	}
 	v.CopyIn(0, make([]byte, total))
 	gaps := bytes.Clone(e.arena.Bytes()[:off])
 	for done := 0; done < total; {
-		r, err := e.c.Read(e.ctx, e.cr, h, uint64(done), v.Slice(nil, done, total-done))
+		r, err := e.c.Read(e.ctx, e.cr, h, nil, uint64(done), v.Slice(nil, done, total-done))
 		e.check(err)
 		if r.N == 0 {
 			e.Fatalf("end of file after %d of %d bytes", done, total)
@@ -124,7 +124,7 @@ func testLarge(e *env) {
 	e.wantData(h, 7, b)
 	// Around the read, memory stays as it was.
 	e.arena.Bytes()[0], e.arena.Bytes()[1<<20+1] = 0xa5, 0x5a
-	r, err := e.c.Read(e.ctx, e.cr, h, 7, mem.Vec{e.arena.Seg(1, 1<<20)})
+	r, err := e.c.Read(e.ctx, e.cr, h, nil, 7, mem.Vec{e.arena.Seg(1, 1<<20)})
 	e.check(err)
 	if e.arena.Bytes()[0] != 0xa5 || e.arena.Bytes()[1<<20+1] != 0x5a || !bytes.Equal(e.arena.Bytes()[1:1+r.N], b[:r.N]) {
 		e.Error("READ strayed from its buffer, or brought wrong data")
@@ -138,7 +138,7 @@ func testCommit(e *env) {
 	v.CopyIn(0, b)
 	var verf nfsclient.Verifier
 	for done := 0; done < len(b); {
-		r, err := e.c.Write(e.ctx, e.cr, h, uint64(done), v.Slice(nil, done, len(b)-done), nfsclient.Unstable)
+		r, err := e.c.Write(e.ctx, e.cr, h, nil, uint64(done), v.Slice(nil, done, len(b)-done), nfsclient.Unstable)
 		e.check(err)
 		if done > 0 && r.Verifier != verf {
 			e.Errorf("verifier went from %x to %x without a restart", verf, r.Verifier)
@@ -166,7 +166,7 @@ func testTruncate(e *env) {
 	e.write(h, 0, b, nfsclient.FileSync)
 	size := func(n uint64) {
 		e.Helper()
-		wcc, err := e.c.SetAttr(e.ctx, e.cr, h, nfsclient.SetAttr{Size: &n})
+		wcc, err := e.c.SetAttr(e.ctx, e.cr, h, nil, nfsclient.SetAttr{Size: &n})
 		e.check(err)
 		if wcc.After != nil && wcc.After.Size != n {
 			e.Errorf("SETATTR to %d: size %d", n, wcc.After.Size)
@@ -189,17 +189,17 @@ func testTruncate(e *env) {
 
 func testDataOfOtherTypes(e *env) {
 	v := mem.Vec{e.arena.Seg(0, 100)}
-	_, err := e.c.Read(e.ctx, e.cr, e.dir, 0, v)
+	_, err := e.c.Read(e.ctx, e.cr, e.dir, nil, 0, v)
 	e.status("READ of a directory", err, nfsclient.ErrIsDir, nfsclient.ErrInval)
-	_, err = e.c.Write(e.ctx, e.cr, e.dir, 0, v, nfsclient.FileSync)
+	_, err = e.c.Write(e.ctx, e.cr, e.dir, nil, 0, v, nfsclient.FileSync)
 	e.status("WRITE to a directory", err, nfsclient.ErrIsDir, nfsclient.ErrInval)
-	_, err = e.c.SetAttr(e.ctx, e.cr, e.dir, nfsclient.SetAttr{Size: ptr(uint64(0))})
+	_, err = e.c.SetAttr(e.ctx, e.cr, e.dir, nil, nfsclient.SetAttr{Size: ptr(uint64(0))})
 	e.status("truncation of a directory", err, nfsclient.ErrIsDir, nfsclient.ErrInval)
 	_, _, err = e.c.Readlink(e.ctx, e.cr, e.create("file"))
 	e.status("READLINK of a file", err, nfsclient.ErrInval)
 	m, err := e.c.Symlink(e.ctx, e.cr, e.dir, "link", "file", nfsclient.SetAttr{})
 	e.check(err)
-	_, err = e.c.Read(e.ctx, e.cr, m.Handle, 0, v)
+	_, err = e.c.Read(e.ctx, e.cr, m.Handle, nil, 0, v)
 	e.status("READ of a symbolic link", err, nfsclient.ErrInval)
 }
 
@@ -225,7 +225,7 @@ func (e *env) runWorker(h nfsclient.Handle, w, rounds, size int) {
 		b := pattern(size, uint64(w*1000+i))
 		v.CopyIn(0, b)
 		for done := 0; done < size; {
-			r, err := e.c.Write(e.ctx, e.cr, h, off+uint64(done), v.Slice(nil, done, size-done), nfsclient.Unstable)
+			r, err := e.c.Write(e.ctx, e.cr, h, nil, off+uint64(done), v.Slice(nil, done, size-done), nfsclient.Unstable)
 			if err != nil {
 				e.Error(err)
 				return
@@ -238,7 +238,7 @@ func (e *env) runWorker(h nfsclient.Handle, w, rounds, size int) {
 		}
 		v.CopyIn(0, make([]byte, size))
 		for done := 0; done < size; {
-			r, err := e.c.Read(e.ctx, e.cr, h, off+uint64(done), v.Slice(nil, done, size-done))
+			r, err := e.c.Read(e.ctx, e.cr, h, nil, off+uint64(done), v.Slice(nil, done, size-done))
 			if err != nil || r.N == 0 {
 				e.Errorf("%+v, %v", r, err)
 				return

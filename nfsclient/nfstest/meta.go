@@ -67,7 +67,7 @@ func testNames(e *env) {
 	long := strings.Repeat("n", longest+1)
 	_, err := e.c.Lookup(e.ctx, e.cr, e.dir, long)
 	e.status("LOOKUP", err, nfsclient.ErrNameTooLong)
-	_, err = e.c.Create(e.ctx, e.cr, e.dir, long, nfsclient.SetAttr{}, false)
+	_, err = e.c.Create(e.ctx, e.cr, e.dir, long, nfsclient.SetAttr{}, false, 0)
 	e.status("CREATE", err, nfsclient.ErrNameTooLong)
 	_, err = e.c.Mkdir(e.ctx, e.cr, e.dir, long, nfsclient.SetAttr{})
 	e.status("MKDIR", err, nfsclient.ErrNameTooLong)
@@ -87,7 +87,7 @@ func testAttributes(e *env) {
 		e.Errorf("directory %+v of %+v", d, a)
 	}
 	for _, mode := range []uint32{0o600, 0o4711, 0o1777, 0} {
-		wcc, err := e.c.SetAttr(e.ctx, e.cr, h, nfsclient.SetAttr{Mode: &mode})
+		wcc, err := e.c.SetAttr(e.ctx, e.cr, h, nil, nfsclient.SetAttr{Mode: &mode})
 		e.check(err)
 		if wcc.After != nil && wcc.After.Mode != mode {
 			e.Errorf("after SETATTR to %o: %o", mode, wcc.After.Mode)
@@ -97,7 +97,7 @@ func testAttributes(e *env) {
 		}
 	}
 	if e.isRoot() {
-		_, err := e.c.SetAttr(e.ctx, e.cr, h, nfsclient.SetAttr{UID: ptr(uint32(12)), GID: ptr(uint32(1 << 20))})
+		_, err := e.c.SetAttr(e.ctx, e.cr, h, nil, nfsclient.SetAttr{UID: ptr(uint32(12)), GID: ptr(uint32(1 << 20))})
 		e.check(err)
 		if a := e.attr(h); a.UID != 12 || a.GID != 1<<20 {
 			e.Errorf("owner %d:%d", a.UID, a.GID)
@@ -112,7 +112,7 @@ func testTimes(e *env) {
 	h := e.create("file")
 	step := max(e.c.Info().TimeDelta, time.Nanosecond)
 	at, mt := time.Unix(1000000000, 123456789), time.Unix(0xfffffffe, 987654321)
-	_, err := e.c.SetAttr(e.ctx, e.cr, h, nfsclient.SetAttr{SetAtime: nfsclient.TimeClient, Atime: at, SetMtime: nfsclient.TimeClient, Mtime: mt})
+	_, err := e.c.SetAttr(e.ctx, e.cr, h, nil, nfsclient.SetAttr{SetAtime: nfsclient.TimeClient, Atime: at, SetMtime: nfsclient.TimeClient, Mtime: mt})
 	// File systems with 32-bit times refuse or clamp the far one.
 	e.check(err)
 	a := e.attr(h)
@@ -122,7 +122,7 @@ func testTimes(e *env) {
 	if a.Mtime.After(mt) || a.Mtime.Before(time.Unix(1<<31-1, 0)) {
 		e.Errorf("mtime %v, set to %v", a.Mtime, mt)
 	}
-	_, err = e.c.SetAttr(e.ctx, e.cr, h, nfsclient.SetAttr{SetMtime: nfsclient.TimeServer})
+	_, err = e.c.SetAttr(e.ctx, e.cr, h, nil, nfsclient.SetAttr{SetMtime: nfsclient.TimeServer})
 	e.check(err)
 	b := e.attr(h)
 	if !b.Atime.Equal(a.Atime) {
@@ -165,7 +165,7 @@ func testPermissions(e *env) {
 	}
 	h := e.create("file")
 	e.write(h, 0, []byte("secret"), nfsclient.FileSync)
-	_, err := e.c.SetAttr(e.ctx, e.cr, h, nfsclient.SetAttr{Mode: ptr(uint32(0o600))})
+	_, err := e.c.SetAttr(e.ctx, e.cr, h, nil, nfsclient.SetAttr{Mode: ptr(uint32(0o600))})
 	e.check(err)
 	other := nfsclient.Cred{UID: 12345, GID: 12345, GIDs: []uint32{12345}}
 	got, _, err := e.c.Access(e.ctx, other, h, nfsclient.AccessRead|nfsclient.AccessModify)
@@ -174,20 +174,20 @@ func testPermissions(e *env) {
 		e.Errorf("ACCESS gives %#x", got)
 	}
 	v := mem.Vec{e.arena.Seg(0, 6)}
-	_, err = e.c.Read(e.ctx, other, h, 0, v)
+	_, err = e.c.Read(e.ctx, other, h, nil, 0, v)
 	e.status("READ", err, nfsclient.ErrAccess, nfsclient.ErrPerm)
-	_, err = e.c.Write(e.ctx, other, h, 0, v, nfsclient.FileSync)
+	_, err = e.c.Write(e.ctx, other, h, nil, 0, v, nfsclient.FileSync)
 	e.status("WRITE", err, nfsclient.ErrAccess, nfsclient.ErrPerm)
-	_, err = e.c.SetAttr(e.ctx, other, h, nfsclient.SetAttr{Mode: ptr(uint32(0o777))})
+	_, err = e.c.SetAttr(e.ctx, other, h, nil, nfsclient.SetAttr{Mode: ptr(uint32(0o777))})
 	e.status("SETATTR", err, nfsclient.ErrPerm, nfsclient.ErrAccess)
-	_, err = e.c.Create(e.ctx, other, e.dir, "theirs", nfsclient.SetAttr{}, false)
+	_, err = e.c.Create(e.ctx, other, e.dir, "theirs", nfsclient.SetAttr{}, false, 0)
 	e.status("CREATE", err, nfsclient.ErrAccess, nfsclient.ErrPerm)
 	_, err = e.c.Remove(e.ctx, other, e.dir, "file")
 	e.status("REMOVE", err, nfsclient.ErrAccess, nfsclient.ErrPerm)
-	_, err = e.c.SetAttr(e.ctx, e.cr, h, nfsclient.SetAttr{Mode: ptr(uint32(0o640)), GID: ptr(uint32(777))})
+	_, err = e.c.SetAttr(e.ctx, e.cr, h, nil, nfsclient.SetAttr{Mode: ptr(uint32(0o640)), GID: ptr(uint32(777))})
 	e.check(err)
 	other.GIDs = append(other.GIDs, 777)
-	r, err := e.c.Read(e.ctx, other, h, 0, v)
+	r, err := e.c.Read(e.ctx, other, h, nil, 0, v)
 	if err != nil || r.N != 6 {
 		e.Errorf("READ by a supplementary group: %+v, %v", r, err)
 	}
@@ -207,15 +207,15 @@ func testStale(e *env) {
 		"GETATTR":              func() error { _, err := e.c.GetAttr(e.ctx, e.cr, file); return err },
 		"GETATTR of directory": func() error { _, err := e.c.GetAttr(e.ctx, e.cr, dir); return err },
 		"SETATTR": func() error {
-			_, err := e.c.SetAttr(e.ctx, e.cr, file, nfsclient.SetAttr{Mode: ptr(uint32(0o600))})
+			_, err := e.c.SetAttr(e.ctx, e.cr, file, nil, nfsclient.SetAttr{Mode: ptr(uint32(0o600))})
 			return err
 		},
-		"READ":    func() error { _, err := e.c.Read(e.ctx, e.cr, file, 0, v); return err },
-		"WRITE":   func() error { _, err := e.c.Write(e.ctx, e.cr, file, 0, v, nfsclient.Unstable); return err },
+		"READ":    func() error { _, err := e.c.Read(e.ctx, e.cr, file, nil, 0, v); return err },
+		"WRITE":   func() error { _, err := e.c.Write(e.ctx, e.cr, file, nil, 0, v, nfsclient.Unstable); return err },
 		"COMMIT":  func() error { _, _, err := e.c.Commit(e.ctx, e.cr, file, 0, 0); return err },
 		"ACCESS":  func() error { _, _, err := e.c.Access(e.ctx, e.cr, file, nfsclient.AccessRead); return err },
 		"LOOKUP":  func() error { _, err := e.c.Lookup(e.ctx, e.cr, dir, "x"); return err },
-		"CREATE":  func() error { _, err := e.c.Create(e.ctx, e.cr, dir, "x", nfsclient.SetAttr{}, false); return err },
+		"CREATE":  func() error { _, err := e.c.Create(e.ctx, e.cr, dir, "x", nfsclient.SetAttr{}, false, 0); return err },
 		"READDIR": func() error { _, err := e.c.ReadDir(e.ctx, e.cr, dir, nfsclient.DirPos{}, false); return err },
 	} {
 		e.status(what, f(), nfsclient.ErrStale)
@@ -237,7 +237,7 @@ func testCanceled(e *env) {
 	if _, err := e.c.GetAttr(ctx, e.cr, h); !errors.Is(err, context.Canceled) {
 		e.Errorf("GETATTR: %v", err)
 	}
-	if _, err := e.c.Read(ctx, e.cr, h, 0, mem.Vec{e.arena.Seg(0, 4096)}); !errors.Is(err, context.Canceled) {
+	if _, err := e.c.Read(ctx, e.cr, h, nil, 0, mem.Vec{e.arena.Seg(0, 4096)}); !errors.Is(err, context.Canceled) {
 		e.Errorf("READ: %v", err)
 	}
 	e.attr(h)

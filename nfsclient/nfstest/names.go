@@ -20,26 +20,26 @@ func (e *env) made(m nfsclient.Made, err error, name string, kind nfsclient.File
 }
 
 func testCreate(e *env) {
-	m, err := e.c.Create(e.ctx, e.cr, e.dir, "file", nfsclient.SetAttr{Mode: ptr(uint32(0o640))}, false)
+	m, err := e.c.Create(e.ctx, e.cr, e.dir, "file", nfsclient.SetAttr{Mode: ptr(uint32(0o640))}, false, 0)
 	e.made(m, err, "file", nfsclient.Regular)
 	if m.Attr.Mode != 0o640 || m.Attr.Size != 0 {
 		e.Errorf("%+v", m.Attr)
 	}
 	e.write(m.Handle, 0, []byte("data"), nfsclient.FileSync)
-	_, err = e.c.Create(e.ctx, e.cr, e.dir, "file", nfsclient.SetAttr{Mode: ptr(uint32(0o666)), Size: ptr(uint64(0))}, false)
+	_, err = e.c.Create(e.ctx, e.cr, e.dir, "file", nfsclient.SetAttr{Mode: ptr(uint32(0o666)), Size: ptr(uint64(0))}, false, 0)
 	e.status("second CREATE", err, nfsclient.ErrExist)
 	if a := e.attr(m.Handle); a.Mode != 0o640 || a.Size != 4 {
 		e.Errorf("the second CREATE left %+v", a)
 	}
 	e.mkdir("dir")
-	_, err = e.c.Create(e.ctx, e.cr, e.dir, "dir", nfsclient.SetAttr{}, false)
+	_, err = e.c.Create(e.ctx, e.cr, e.dir, "dir", nfsclient.SetAttr{}, false, 0)
 	e.status("CREATE over a directory", err, nfsclient.ErrIsDir, nfsclient.ErrExist)
-	_, err = e.c.Create(e.ctx, e.cr, m.Handle, "x", nfsclient.SetAttr{}, false)
+	_, err = e.c.Create(e.ctx, e.cr, m.Handle, "x", nfsclient.SetAttr{}, false, 0)
 	e.status("CREATE in a file", err, nfsclient.ErrNotDir)
 }
 
 func testCreateExclusive(e *env) {
-	m, err := e.c.Create(e.ctx, e.cr, e.dir, "file", nfsclient.SetAttr{Mode: ptr(uint32(0o600))}, true)
+	m, err := e.c.Create(e.ctx, e.cr, e.dir, "file", nfsclient.SetAttr{Mode: ptr(uint32(0o600))}, true, 0)
 	e.made(m, err, "file", nfsclient.Regular)
 	if m.Attr.Mode != 0o600 {
 		e.Errorf("mode %o", m.Attr.Mode)
@@ -50,13 +50,13 @@ func testCreateExclusive(e *env) {
 			e.Errorf("times of a new file: %v, %v, %v", m.Attr.Atime, m.Attr.Mtime, m.Attr.Ctime)
 		}
 	}
-	_, err = e.c.Create(e.ctx, e.cr, e.dir, "file", nfsclient.SetAttr{Mode: ptr(uint32(0o666))}, true)
+	_, err = e.c.Create(e.ctx, e.cr, e.dir, "file", nfsclient.SetAttr{Mode: ptr(uint32(0o666))}, true, 0)
 	e.status("second exclusive CREATE", err, nfsclient.ErrExist)
 	if a := e.attr(m.Handle); a.Mode != 0o600 {
 		e.Errorf("mode became %o", a.Mode)
 	}
 	e.mkdir("dir")
-	_, err = e.c.Create(e.ctx, e.cr, e.dir, "dir", nfsclient.SetAttr{}, true)
+	_, err = e.c.Create(e.ctx, e.cr, e.dir, "dir", nfsclient.SetAttr{}, true, 0)
 	e.status("exclusive CREATE over a directory", err, nfsclient.ErrExist, nfsclient.ErrIsDir)
 }
 
@@ -72,7 +72,7 @@ func testMkdir(e *env) {
 	}
 	_, err = e.c.Mkdir(e.ctx, e.cr, e.dir, "dir", nfsclient.SetAttr{})
 	e.status("second MKDIR", err, nfsclient.ErrExist)
-	file, err := e.c.Create(e.ctx, e.cr, m.Handle, "inside", nfsclient.SetAttr{}, false)
+	file, err := e.c.Create(e.ctx, e.cr, m.Handle, "inside", nfsclient.SetAttr{}, false, 0)
 	e.check(err)
 	_, err = e.c.Rmdir(e.ctx, e.cr, e.dir, "dir")
 	// POSIX lets a system say EEXIST for this too.
@@ -111,7 +111,7 @@ func testRename(e *env) {
 	a, b := e.create("a"), e.create("b")
 	sub := e.mkdir("sub")
 	full := e.mkdir("full")
-	_, err := e.c.Create(e.ctx, e.cr, full, "x", nfsclient.SetAttr{}, false)
+	_, err := e.c.Create(e.ctx, e.cr, full, "x", nfsclient.SetAttr{}, false, 0)
 	e.check(err)
 	rename := func(from nfsclient.Handle, fn string, to nfsclient.Handle, tn string) error {
 		_, _, err := e.c.Rename(e.ctx, e.cr, from, fn, to, tn)

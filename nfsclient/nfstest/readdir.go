@@ -52,7 +52,7 @@ func fillName(i int) string { return fmt.Sprintf("file-%d-%0*d", i, i%60+1, 0) }
 
 func (e *env) runFill(ids []uint64, first, step int) {
 	for i := first; i < len(ids); i += step {
-		m, err := e.c.Create(e.ctx, e.cr, e.dir, fillName(i), nfsclient.SetAttr{}, false)
+		m, err := e.c.Create(e.ctx, e.cr, e.dir, fillName(i), nfsclient.SetAttr{}, false, 0)
 		if err != nil {
 			e.Error(err)
 			return

@@ -122,7 +122,7 @@ func (e *env) status(what string, err error, want ...nfsclient.Status) {
 
 func (e *env) create(name string) nfsclient.Handle {
 	e.Helper()
-	m, err := e.c.Create(e.ctx, e.cr, e.dir, name, nfsclient.SetAttr{Mode: ptr(uint32(0o644))}, false)
+	m, err := e.c.Create(e.ctx, e.cr, e.dir, name, nfsclient.SetAttr{Mode: ptr(uint32(0o644))}, false, 0)
 	e.check(err)
 	return m.Handle
 }
@@ -147,7 +147,7 @@ func (e *env) write(h nfsclient.Handle, off uint64, b []byte, how nfsclient.Stab
 	for len(b) > 0 {
 		v := mem.Vec{e.arena.Seg(0, min(len(b), e.c.Info().WriteMax, arenaSize))}
 		v.CopyIn(0, b)
-		r, err := e.c.Write(e.ctx, e.cr, h, off, v, how)
+		r, err := e.c.Write(e.ctx, e.cr, h, nil, off, v, how)
 		e.check(err)
 		if r.N <= 0 || r.N > len(b) || r.Committed < how {
 			e.Fatalf("WRITE: %+v", r)
@@ -162,7 +162,7 @@ func (e *env) read(h nfsclient.Handle, off uint64, n int) (b []byte, eof bool) {
 	e.Helper()
 	for len(b) < n && !eof {
 		v := mem.Vec{e.arena.Seg(0, min(n-len(b), e.c.Info().ReadMax, arenaSize))}
-		r, err := e.c.Read(e.ctx, e.cr, h, off, v)
+		r, err := e.c.Read(e.ctx, e.cr, h, nil, off, v)
 		e.check(err)
 		if r.N == 0 && !r.EOF {
 			e.Fatal("READ: no data and no end of file")

@@ -9,16 +9,36 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/rdmafs/rdmafs/test/bench/compare"
 )
 
-// newSystems starts the embedded server and describes the mounts. stop ends
-// what was started.
-func newSystems(bin, work string, only []string) (systems []*compare.System, stop func(), err error) {
+// loopback is the name of go-fuse's example.
+const loopback = "loopback"
+
+// build is a build of rdmafs, and an embedded server of that build.
+type build struct {
+	bin   string // its directory
+	host  string // the server's address
+	ports serverPorts
+}
+
+// Servers and client on addresses of their own: RoCE has one port on each.
+const (
+	serverHost  = "127.77.0.1"
+	clientHost  = "127.77.0.2"
+	againstHost = "127.77.0.3"
+)
+
+// before is the name of a mount of the build that is compared against.
+func before(name string) string { return name + " before" }
+
+// newSystems starts an embedded server of each build and describes the mounts:
+// those of the build in against, if there is one, beside those of the one in
+// bin. stop ends what was started.
+func newSystems(bin, against, work string, only []string) (systems []*compare.System, stop func(), err error) {
 	data := filepath.Join(work, "data")
 	mnt := filepath.Join(work, "mnt")
 	for _, d := range []string{data, mnt} {
@@ -26,54 +46,80 @@ func newSystems(bin, work string, only []string) (systems []*compare.System, sto
 			return nil, nil, err
 		}
 	}
-	server, addrs, err := startServer(bin, data)
-	if err != nil {
-		return nil, nil, err
-	}
+	var servers []*exec.Cmd
 	stop = func() {
-		_ = server.Process.Signal(syscall.SIGTERM)
-		_ = server.Wait()
-	}
-	rdmafs := func(opts string) func(string) error {
-		return func(dir string) error {
-			return command(filepath.Join(bin, "rdmafs"), "mount", serverHost+":"+data, dir, "-o", opts+",mountport="+addrs.tcp)
+		for _, s := range servers {
+			_ = s.Process.Signal(syscall.SIGTERM)
+			_ = s.Wait()
 		}
 	}
-	umount := func(dir string) error { return command(filepath.Join(bin, "rdmafs"), "umount", dir) }
-	pid := func() (int, error) { return daemon(bin, mnt) }
-	var loop *exec.Cmd
-	all := []*compare.System{
-		{Name: "iwarp", Dir: mnt, Mount: rdmafs("proto=rdma,rdma=iwarp,port=" + addrs.rdma), Unmount: umount, PID: pid},
-		{Name: "roce", Dir: mnt, Mount: rdmafs("proto=rdma,rdma=roce,srcaddr=" + clientHost + ",port=" + addrs.roce), Unmount: umount, PID: pid},
-		{Name: "tcp", Dir: mnt, Mount: rdmafs("proto=tcp,port=" + addrs.tcp), Unmount: umount, PID: pid},
-		{Name: "loopback", Dir: mnt,
-			Mount: func(dir string) (err error) {
-				loop, err = startLoopback(filepath.Join(bin, "loopback"), dir, data)
-				return err
-			},
-			Unmount: func(dir string) error { return stopLoopback(loop, dir) },
-			PID:     func() (int, error) { return loop.Process.Pid, nil }},
+	builds := []*build{{bin: bin, host: serverHost}}
+	if against != "" {
+		builds = append(builds, &build{bin: against, host: againstHost})
+	}
+	for _, b := range builds {
+		server, err := b.startServer(data)
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		servers = append(servers, server)
 	}
 	for _, name := range only {
-		i := slices.IndexFunc(all, func(s *compare.System) bool { return s.Name == name })
-		if i < 0 {
-			stop()
-			return nil, nil, fmt.Errorf("no mount is called %q", name)
+		if name == loopback {
+			systems = append(systems, newLoopback(bin, data, mnt))
+			continue
 		}
-		systems = append(systems, all[i])
+		for i, b := range builds {
+			s := b.system(name, data, mnt)
+			if s == nil {
+				stop()
+				return nil, nil, fmt.Errorf("no mount is called %q", name)
+			}
+			if i > 0 {
+				s.Name = before(name)
+			}
+			systems = append(systems, s)
+		}
 	}
 	return systems, stop, nil
 }
 
-// Server and client on two addresses: RoCE has one port on each.
-const (
-	serverHost = "127.77.0.1"
-	clientHost = "127.77.0.2"
-)
+// system is a mount of the build's server, nil if there is none of that name.
+func (b *build) system(name, data, mnt string) *compare.System {
+	opts, ok := map[string]string{
+		"iwarp": "proto=rdma,rdma=iwarp,port=" + b.ports.rdma,
+		"roce":  "proto=rdma,rdma=roce,srcaddr=" + clientHost + ",port=" + b.ports.roce,
+		"tcp":   "proto=tcp,port=" + b.ports.tcp,
+	}[name]
+	if !ok {
+		return nil
+	}
+	rdmafs := filepath.Join(b.bin, "rdmafs")
+	return &compare.System{Name: name, Dir: mnt,
+		Mount: func(dir string) error {
+			return command(rdmafs, "mount", b.host+":"+data, dir, "-o", opts+",mountport="+b.ports.tcp)
+		},
+		Unmount: func(dir string) error { return command(rdmafs, "umount", dir) },
+		PID:     func() (int, error) { return daemon(rdmafs, mnt) },
+	}
+}
+
+func newLoopback(bin, data, mnt string) *compare.System {
+	var loop *exec.Cmd
+	return &compare.System{Name: loopback, Dir: mnt,
+		Mount: func(dir string) (err error) {
+			loop, err = startLoopback(filepath.Join(bin, "loopback"), dir, data)
+			return err
+		},
+		Unmount: func(dir string) error { return stopLoopback(loop, dir) },
+		PID:     func() (int, error) { return loop.Process.Pid, nil },
+	}
+}
 
 // daemon is the process of a rdmafs mount.
-func daemon(bin, dir string) (int, error) {
-	out, err := exec.Command(filepath.Join(bin, "rdmafs"), "stats", "--json", dir).Output()
+func daemon(rdmafs, dir string) (int, error) {
+	out, err := exec.Command(rdmafs, "stats", "--json", dir).Output()
 	if err != nil {
 		return 0, err
 	}
@@ -124,37 +170,33 @@ func command(name string, args ...string) error {
 	return nil
 }
 
-type serverAddrs struct{ tcp, rdma, roce string } // ports
+type serverPorts struct{ tcp, rdma, roce string }
 
-// startServer runs rdmafs-nfsd and waits for its word that it is ready.
-func startServer(bin, export string) (*exec.Cmd, serverAddrs, error) {
-	cmd := exec.Command(filepath.Join(bin, "rdmafs-nfsd"), "-export", export+":no_root_squash,async",
-		"-tcp", serverHost+":0", "-rdma", serverHost+":0", "-roce", serverHost+":0")
+// startServer runs rdmafs-nfsd until it is ready.
+func (b *build) startServer(export string) (*exec.Cmd, error) {
+	cmd := exec.Command(filepath.Join(b.bin, "rdmafs-nfsd"), "-export", export+":no_root_squash,async",
+		"-tcp", b.host+":0", "-rdma", b.host+":0", "-roce", b.host+":0")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, serverAddrs{}, err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, serverAddrs{}, err
+		return nil, err
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	var a serverAddrs
+	p := &b.ports
 	for _, w := range strings.Fields(line) {
-		if v, ok := strings.CutPrefix(w, "tcp="); ok {
-			a.tcp = v[strings.LastIndex(v, ":")+1:]
-		}
-		if v, ok := strings.CutPrefix(w, "rdma="); ok {
-			a.rdma = v[strings.LastIndex(v, ":")+1:]
-		}
-		if v, ok := strings.CutPrefix(w, "roce="); ok {
-			a.roce = v[strings.LastIndex(v, ":")+1:]
+		for name, port := range map[string]*string{"tcp=": &p.tcp, "rdma=": &p.rdma, "roce=": &p.roce} {
+			if v, ok := strings.CutPrefix(w, name); ok {
+				*port = v[strings.LastIndex(v, ":")+1:]
+			}
 		}
 	}
-	if err != nil || a.tcp == "" || a.rdma == "" || a.roce == "" {
+	if err != nil || p.tcp == "" || p.rdma == "" || p.roce == "" {
 		_ = cmd.Process.Kill()
-		return nil, a, fmt.Errorf("server did not start: %q %v", line, cmd.Wait())
+		return nil, fmt.Errorf("server did not start: %q %v", line, cmd.Wait())
 	}
-	return cmd, a, nil
+	return cmd, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
@@ -165,37 +166,37 @@ func duplicated(_ *rand.Rand, _ []byte, v mem.Vec) []mem.Vec { return []mem.Vec{
 
 func swallowed(r *rand.Rand, b []byte, v mem.Vec) []mem.Vec {
 	// A message must be sent, as its completion is waited for: RDMA_DONE.
-	binary.BigEndian.PutUint32(b[12:], uint32(rpcrdma.Done))
+	binary.BigEndian.PutUint32(b[12:], uint32(wire.ProcDone))
 	return []mem.Vec{v}
 }
 
 // lied has the lengths in the write list and reply chunk be others than those
 // that were written.
 func lied(r *rand.Rand, b []byte, v mem.Vec) []mem.Vec {
-	var h rpcrdma.Header
-	if _, err := rpcrdma.ParseHeader(b, &h); err != nil {
+	parsed, _, err := wire.Parse(b, wire.AllVersions)
+	m, ok := parsed.(*wire.Msg)
+	if err != nil || !ok {
 		return []mem.Vec{v}
 	}
-	lie := func(c rpcrdma.Chunk) {
+	lie := func(c wire.Chunk) {
 		for i := range c {
 			c[i].Length = []uint32{0, c[i].Length + 1, c[i].Length - 1, 1<<32 - 1, r.Uint32()}[r.IntN(5)]
 		}
 	}
-	for _, c := range h.Lists.Write {
+	for _, c := range m.Lists.Write {
 		lie(c)
 	}
-	lie(h.Lists.Reply)
+	lie(m.Lists.Reply)
 	var w xdr.Writer
-	h.Append(&w)
+	m.Append(&w)
 	copy(b, w.Bytes()) // of the same length: only words have changed
 	return []mem.Vec{v}
 }
 
 func headerEnd(b []byte) int {
-	var h rpcrdma.Header
-	n, err := rpcrdma.ParseHeader(b, &h)
+	_, n, err := wire.Parse(b, wire.AllVersions)
 	if err != nil {
-		return min(len(b), rpcrdma.EmptyHeaderLen)
+		return min(len(b), wire.EmptyLen1)
 	}
 	return n
 }

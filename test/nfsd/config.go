@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"path"
 
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
@@ -67,6 +68,8 @@ type Config struct {
 	// Wrap, when not nil, is given the server's handler and returns the one
 	// that transports call.
 	Wrap func(transport.Handler) transport.Handler
+	// Log is told of clients and listeners that come and go. Default: nothing.
+	Log *slog.Logger
 }
 
 const (

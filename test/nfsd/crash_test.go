@@ -184,7 +184,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("rdma %v: RMDIR that was lost: %v", rdma, err)
 		}
 		// A crash loses what was written, and every connection.
-		made, err := cl.Create(ctx, cr, root, "f", nfsclient.SetAttr{}, false)
+		made, err := cl.Create(ctx, cr, root, "f", nfsclient.SetAttr{}, false, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func TestFaults(t *testing.T) {
 		if err := cl.Register(buf); err != nil {
 			t.Fatal(err)
 		}
-		w, err := cl.Write(ctx, cr, made.Handle, 0, mem.Vec{buf.Seg(0, 4096)}, nfsclient.Unstable)
+		w, err := cl.Write(ctx, cr, made.Handle, nil, 0, mem.Vec{buf.Seg(0, 4096)}, nfsclient.Unstable)
 		if err != nil {
 			t.Fatal(err)
 		}

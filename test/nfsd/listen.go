@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
@@ -29,7 +30,6 @@ type listener struct {
 	// Of the serving now under way, guarded by Server.life:
 	cancel context.CancelFunc
 	done   chan struct{}
-	err    error // why it ended; to be read when done is closed
 }
 
 // ListenTCP serves at an address, port 0 choosing one, until Close.
@@ -38,7 +38,7 @@ func (s *Server) ListenTCP(addr string) (netip.AddrPort, error) {
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	cfg := tcp.ServerConfig{MaxPayload: s.cfg.MaxIO, Concurrent: s.cfg.Workers}
+	cfg := tcp.ServerConfig{MaxPayload: s.cfg.MaxIO, Concurrent: s.cfg.Workers, Log: s.cfg.Log}
 	return s.listen(&listener{network: "tcp", open: func(at netip.AddrPort) (netip.AddrPort, func(context.Context) error, error) {
 		ln, err := net.Listen("tcp", at.String())
 		if err != nil {
@@ -58,6 +58,9 @@ func (s *Server) ListenRDMA(dev verbs.Device, addr string, cfg rpcrdma.ServerCon
 		return netip.AddrPort{}, err
 	}
 	cfg.MaxPayload = s.cfg.MaxIO
+	if cfg.Log == nil {
+		cfg.Log = s.cfg.Log
+	}
 	srv, err := rpcrdma.NewServer(dev, s.Handler(), cfg)
 	if err != nil {
 		return netip.AddrPort{}, err
@@ -120,46 +123,63 @@ func (s *Server) start(l *listener, at netip.AddrPort) error {
 		l.addr = addr
 	}
 	l.cancel, l.done = cancel, make(chan struct{})
-	go l.runListener(ctx, serve)
+	go s.runListener(ctx, l, serve)
 	return nil
 }
 
-func (l *listener) runListener(ctx context.Context, serve func(context.Context) error) {
-	err := serve(ctx)
-	if ctx.Err() != nil || errors.Is(err, transport.ErrClosed) {
-		err = nil
+// reopenPause is between attempts to listen again.
+const reopenPause = 100 * time.Millisecond
+
+// runListener serves until its context ends. If the socket fails before, it
+// opens another: a server that is up is not deaf.
+func (s *Server) runListener(ctx context.Context, l *listener, serve func(context.Context) error) {
+	defer close(l.done)
+	for {
+		err := serve(ctx)
+		if ctx.Err() != nil || errors.Is(err, transport.ErrClosed) {
+			return
+		}
+		s.cfg.Log.Warn("listening failed, trying again", "network", l.network, "at", l.addr, "err", err)
+		for serve = nil; serve == nil; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(reopenPause):
+			}
+			if _, again, err := l.open(l.addr); err == nil {
+				serve = again
+			} else {
+				s.cfg.Log.Debug("listening again", "network", l.network, "at", l.addr, "err", err)
+			}
+		}
 	}
-	l.err = err
-	close(l.done)
 }
 
 // halt ends the serving and waits for it.
-func (l *listener) halt() error {
-	if l.cancel == nil {
-		return nil
+func (l *listener) halt() {
+	if l.cancel != nil {
+		l.cancel()
+		<-l.done
 	}
-	l.cancel()
-	<-l.done
-	return l.err
 }
 
 // stop is halt for good.
 func (l *listener) stop() error {
-	err := l.halt()
+	l.halt()
 	if l.close != nil {
-		err = errors.Join(err, l.close())
+		return l.close()
 	}
-	return err
+	return nil
 }
 
 // relisten ends every connection and listens again at the same addresses.
 func (s *Server) relisten() error {
 	s.life.Lock()
 	defer s.life.Unlock()
-	var errs []error
 	for _, l := range s.all() {
-		errs = append(errs, l.halt())
+		l.halt()
 	}
+	var errs []error
 	for _, l := range s.all() {
 		errs = append(errs, s.start(l, l.addr))
 	}

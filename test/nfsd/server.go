@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -51,6 +52,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Duplicates == 0 {
 		cfg.Duplicates = 4096
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{cfg: cfg, byID: map[uint32]*export{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

@@ -235,7 +235,7 @@ func (c *run) mount() error {
 			return err
 		}
 	}
-	d, err := mountNow(c.net.A, c.Binary, c.source(), filepath.Join(c.base, fmt.Sprint("mnt", len(c.mounts)+len(c.gone))), c.options())
+	d, err := mountSoon(c.net.A, c.Binary, c.source(), filepath.Join(c.base, fmt.Sprint("mnt", len(c.mounts)+len(c.gone))), c.options())
 	if err == nil {
 		c.mounts = append(c.mounts, d)
 	}

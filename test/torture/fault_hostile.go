@@ -43,7 +43,7 @@ func (c *run) hostile() error {
 	if err := liar.boot(); err != nil {
 		return err
 	}
-	d, err := mountNow(c.net.A, c.Binary, hostileAddr+":/export", filepath.Join(c.base, "liar"), c.options()+",soft,retrans=1,noac")
+	d, err := mountSoon(c.net.A, c.Binary, hostileAddr+":/export", filepath.Join(c.base, "liar"), c.options()+",soft,retrans=1,noac")
 	if err != nil {
 		return err
 	}

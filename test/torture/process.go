@@ -2,6 +2,7 @@ package torture
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -212,6 +213,18 @@ func mountNow(at netns.Host, bin, source, dir, words string) (*daemon, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// mountSoon is mountNow, tried again when there was no answer in time. A mount waits
+// no longer for its first connection than for a call, which is short here, and a
+// busy machine may need more.
+func mountSoon(at netns.Host, bin, source, dir, words string) (d *daemon, err error) {
+	for end := time.Now().Add(guard); ; {
+		d, err = mountNow(at, bin, source, dir, words)
+		if err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) || time.Now().After(end) {
+			return d, err
+		}
+	}
 }
 
 // poll waits for something that has no event of its own.

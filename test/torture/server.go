@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -65,6 +66,7 @@ func RunServer(arg string) error {
 	s, err := nfsd.New(nfsd.Config{
 		Exports: []nfsd.Export{{Dir: p.Dir, Path: "/export", ID: p.ID, Squash: nfsd.SquashNone, Async: true, Lossy: p.Lossy}},
 		Wrap:    wrap,
+		Log:     slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestMain lets the processes of a cell be this program.
@@ -36,6 +38,10 @@ func program(t *testing.T) string {
 	return bin
 }
 
+func told(r Result) string {
+	return fmt.Sprintf("%s: %d operations, %d faults, %d lost: %q\n%s", r.Cell, r.Ops, r.Injected, r.Lost, r.Failures, r.Log)
+}
+
 // TestFindsLies: what a server said was committed, and was not, is found; that
 // of a server that does not lie is all there.
 func TestFindsLies(t *testing.T) {
@@ -46,11 +52,11 @@ func TestFindsLies(t *testing.T) {
 			t.Parallel()
 			c := Cell{Fault: liar, Transport: transport, Kind: kind, Seed: 7, Binary: bin}
 			if r := runOutside(c); r.Lost == 0 || len(r.Failures) == 0 {
-				t.Errorf("the lie was not found: %+v", r)
+				t.Errorf("the lie was not found: %s", told(r))
 			}
 			c.Fault = "server rebooted"
 			if r := runOutside(c); len(r.Failures) > 0 || r.Lost > 0 || r.Injected == 0 || r.Ops == 0 {
-				t.Errorf("%+v", r)
+				t.Error(told(r))
 			}
 		})
 	}
@@ -89,6 +95,25 @@ func TestDeck(t *testing.T) {
 	}
 }
 
+// asleep is no fault of the deck: the server sleeps for longer than a mount waits.
+const asleep = "server asleep"
+
+func init() {
+	faults[asleep] = &fault{what: asleep, run: func(c *run) error {
+		c.server.signal(syscall.SIGSTOP)
+		time.AfterFunc(2500*time.Millisecond, func() { c.server.signal(syscall.SIGCONT) })
+		return c.mount()
+	}}
+}
+
+// TestMountsSoon: a mount of a cell outlasts a server that is slow to answer.
+func TestMountsSoon(t *testing.T) {
+	c := Cell{Fault: asleep, Transport: "tcp", Kind: "buffered", Seed: 1, Binary: program(t)}
+	if r := runOutside(c); len(r.Failures) > 0 {
+		t.Error(told(r))
+	}
+}
+
 // TestKilledCallers: workers that create and write files all end when they are
 // killed while the server is silent.
 func TestKilledCallers(t *testing.T) {
@@ -99,7 +124,7 @@ func TestKilledCallers(t *testing.T) {
 			t.Parallel()
 			c := Cell{Fault: "callers killed", Transport: transport, Kind: "append", Seed: seed, Binary: bin}
 			if r := runOutside(c); len(r.Failures) > 0 || r.Lost > 0 || r.Injected == 0 {
-				t.Errorf("%+v", r)
+				t.Error(told(r))
 			}
 		})
 	}

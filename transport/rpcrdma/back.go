@@ -5,6 +5,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -26,7 +27,7 @@ type backCall struct {
 	used                                int
 	sent                                chan struct{} // of capacity 1
 
-	hdr      Header
+	hdr      wire.Msg
 	args     xdr.Reader
 	plan     []pulledChunk
 	chunks   []xdr.Chunk
@@ -51,20 +52,24 @@ func (k *backCall) runBack(ctx context.Context) {
 	}
 }
 
-// run carries out the call in a.
-func (k *backCall) run(ctx context.Context, a arrival) {
+// call is a call of the server's as the reaper has parsed it. Nothing is parsed a second time: with region keys
+// (verbs.Caps) the server can write to the receive buffer.
+type call struct {
+	arrived
+	hdr wire.Msg
+}
+
+// run carries out the call a.
+func (k *backCall) run(ctx context.Context, a call) {
 	l := k.l
-	in := l.bufs[a.recv].Bytes()[:a.n]
-	at, err := ParseHeader(in, &k.hdr)
-	if err != nil {
-		panic("rpcrdma: a header that the reaper has parsed does not parse") // the buffer is ours
-	}
+	in := l.bufs[a.buf].Bytes()[:a.len]
+	k.hdr = a.hdr
 	k.msg, k.wrs, k.local = k.buf.Slice(0, l.sendInline()), k.wrs[:0], k.local[:0]
-	h := Header{
-		XID: k.hdr.XID, Version: k.hdr.Version, Credits: uint32(l.d.cfg.CallbackCredits), Proc: Msg,
-		Lists: Lists{Write: k.hdr.Lists.Write, Reply: k.hdr.Lists.Reply}, V2: V2{Direction: DirReply},
+	h := wire.Msg{
+		Header: wire.Header{XID: k.hdr.XID, Version: k.hdr.Version, Credits: uint32(l.d.cfg.CallbackCredits), Proc: wire.ProcMsg},
+		Lists:  wire.Lists{Write: k.hdr.Lists.Write, Reply: k.hdr.Lists.Reply}, Direction: wire.DirReply,
 	}
-	n, why, lost := 0, k.accept(ctx, in, at), false
+	n, why, lost := 0, k.accept(ctx, in, a), false
 	if why == nil {
 		n, why, lost = k.serve(ctx, &h)
 	}
@@ -72,33 +77,36 @@ func (k *backCall) run(ctx context.Context, a arrival) {
 		l.fail(errNoReply)
 		return
 	}
-	invalidate := k.hdr.invalidatable()
+	k.head.Reset(k.msg.Bytes(), nil)
 	if why != nil {
 		// Of a call that is not carried out nothing is used, its keys neither.
-		h.Proc, h.Err, h.Fault, invalidate = Error, why.code, why.fault, 0
+		e := wire.Error{Header: h.Header, Code: why.code, Fault: why.fault}
+		e.Proc = wire.ProcError
+		e.Append(&k.head)
+		k.send(ctx, a.buf, len(k.head.Bytes()), 0)
+		return
 	}
-	k.head.Reset(k.msg.Bytes(), nil)
 	h.Append(&k.head)
-	k.send(ctx, a, max(n, len(k.head.Bytes())), invalidate)
+	k.send(ctx, a.buf, max(n, len(k.head.Bytes())), k.hdr.Invalidatable())
 }
 
 // accept makes args ready for the call in in, or tells why it cannot be served:
 // in version 1, because it has chunks, or has not the XID of its header.
-func (k *backCall) accept(ctx context.Context, in []byte, at int) *refusal {
+func (k *backCall) accept(ctx context.Context, in []byte, a call) *refusal {
 	l := &k.hdr.Lists
 	if k.hdr.Version == Version2 {
-		if why := k.fetch(ctx, in[at:]); why != nil {
+		if why := k.fetch(ctx, in[a.header:]); why != nil {
 			return why
 		}
-	} else if k.hdr.Proc == NoMsg || len(l.Read)+len(l.Write) > 0 || l.Reply != nil {
-		return refuseCall(ErrBadXDR, Fault{}, "chunks in the backward direction")
+	} else if k.hdr.Proc == wire.ProcNoMsg || len(l.Read)+len(l.Write) > 0 || l.Reply != nil {
+		return refuseCall(wire.ErrBadXDR, wire.Fault{}, "chunks in the backward direction")
 	} else {
-		k.args.ResetChunks(in[at:], 0, nil)
-		k.args.SetPadding(k.hdr.padding(at))
+		k.args.ResetChunks(in[a.header:], 0, nil)
+		k.args.SetPadding(a.padding)
 	}
 	peek := k.args
 	if xid, kind := peek.Uint32(), peek.Uint32(); peek.Err() != nil || xid != k.hdr.XID || kind != 0 {
-		return refuseCall(ErrBadXDR, Fault{}, "no call with the header's XID")
+		return refuseCall(wire.ErrBadXDR, wire.Fault{}, "no call with the header's XID")
 	}
 	return nil
 }
@@ -106,17 +114,17 @@ func (k *backCall) accept(ctx context.Context, in []byte, at int) *refusal {
 // serve runs the handler. It returns how long the message with the reply is,
 // which stands in k.msg behind the header h, or why there can be none; lost is
 // set when the handler gave none.
-func (k *backCall) serve(ctx context.Context, h *Header) (n int, why *refusal, lost bool) {
-	room := replyHeaderLen(&k.hdr)
+func (k *backCall) serve(ctx context.Context, h *wire.Msg) (n int, why *refusal, lost bool) {
+	room := k.hdr.ReturnedLen()
 	if room > k.msg.Len {
-		return 0, refuseCall(ErrBadXDR, Fault{}, "chunk lists whose return takes %d bytes", room), false
+		return 0, refuseCall(wire.ErrBadXDR, wire.Fault{}, "chunk lists whose return takes %d bytes", room), false
 	}
 	stream := k.msg.Slice(room, k.msg.Len-room)
 	if h.Lists.Reply != nil {
 		stream = k.longReply
 	}
 	for _, w := range h.Lists.Write {
-		w.fill(0) // unused: what would go into them is in the stream
+		w.Fill(0) // unused: what would go into them is in the stream
 	}
 	k.reply.Reset(stream.Bytes(), k.payloads[:])
 	k.used, k.added = 0, 0
@@ -130,13 +138,13 @@ func (k *backCall) serve(ctx context.Context, h *Header) (n int, why *refusal, l
 		return k.l.d.cfg.Callbacks.Serve(ctx, q)
 	})
 	if !oncrpc.Serve(ctx, handler, &q) {
-		return 0, refuseCall(ErrBadXDR, Fault{}, "RPC header malformed"), handled
+		return 0, refuseCall(wire.ErrBadXDR, wire.Fault{}, "RPC header malformed"), handled
 	}
 	switch total := k.reply.Len(); {
 	case total > max(maxBackLong, k.msg.Len):
-		return 0, refuseCall(ErrSystem, Fault{}, "reply of %d bytes", total), false
+		return 0, refuseCall(wire.ErrSystem, wire.Fault{}, "reply of %d bytes", total), false
 	case total > stream.Len:
-		return 0, refuseCall(ErrReplyResource, Fault{Needed: uint32(total)}, "reply of %d bytes", total), false
+		return 0, refuseCall(wire.ErrReplyResource, wire.Fault{Needed: uint32(total)}, "reply of %d bytes", total), false
 	}
 	n = layOut(stream.Bytes(), k.reply.Bytes(), k.reply.Marks(), k.payloads[:], 0, true)
 	if h.Lists.Reply != nil {
@@ -171,10 +179,10 @@ func (k *backCall) addPayload(v transport.Payload) int {
 
 // send posts the receive again, and then what is in k.wrs and the n bytes in
 // k.msg, which invalidate a key unless it is zero.
-func (k *backCall) send(ctx context.Context, a arrival, n int, invalidate uint32) {
+func (k *backCall) send(ctx context.Context, buf, n int, invalidate uint32) {
 	l := k.l
 	l.d.stats.callbacks.Add(1)
-	if _, err := l.conn.PostRecv([]verbs.RecvWR{l.receive(a.recv)}); err != nil {
+	if _, err := l.conn.PostRecv([]verbs.RecvWR{l.receive(buf)}); err != nil {
 		l.fail(err)
 		return
 	}

@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"context"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 )
@@ -19,23 +20,23 @@ const maxBackLong = 64 << 10
 func (k *backCall) fetch(ctx context.Context, inline []byte) *refusal {
 	var err error
 	if k.plan, _, err = planPull(k.plan[:0], &k.hdr, len(inline), k.longCall.Len); err != nil {
-		return refuseCall(ErrBadXDR, Fault{}, "%v", err)
+		return refuseCall(wire.ErrBadXDR, wire.Fault{}, "%v", err)
 	}
 	if len(k.plan) > 0 && !k.l.mayRead() {
-		return refuseCall(ErrReadChunks, Fault{}, "read chunk on a connection that allows no RDMA Read")
+		return refuseCall(wire.ErrReadChunks, wire.Fault{}, "read chunk on a connection that allows no RDMA Read")
 	}
 	k.chunks = k.chunks[:0]
 	for _, p := range k.plan {
 		off := p.Off
 		for _, s := range k.hdr.Lists.Read[p.First:p.Last] {
 			if !k.read(ctx, s.Segment, off) {
-				return refuseCall(ErrSystem, Fault{}, "link lost")
+				return refuseCall(wire.ErrSystem, wire.Fault{}, "link lost")
 			}
 			off += int(s.Length)
 		}
 		k.chunks = append(k.chunks, xdr.Chunk{Pos: p.Pos, Data: k.longCall.Slice(p.Off, p.Len).Bytes()})
 	}
-	if k.hdr.Proc == NoMsg {
+	if k.hdr.Proc == wire.ProcNoMsg {
 		k.args.ResetChunks(k.chunks[0].Data, 0, k.chunks[1:])
 	} else {
 		k.args.ResetChunks(inline, 0, k.chunks)
@@ -53,7 +54,7 @@ func (l *link) mayRead() bool {
 
 // read fetches a segment to off of longCall, one request at a time. It tells
 // whether the link lives.
-func (k *backCall) read(ctx context.Context, s Segment, off int) bool {
+func (k *backCall) read(ctx context.Context, s wire.Segment, off int) bool {
 	most := k.l.d.cfg.Device.Caps().MaxMessage
 	for done := 0; done < int(s.Length); {
 		n := min(int(s.Length)-done, most)
@@ -72,17 +73,17 @@ func (k *backCall) read(ctx context.Context, s Segment, off int) bool {
 // place puts the reply of n bytes, which stands in longReply, into msg behind
 // room for the header if it fits there, and else, by the requests it leaves in
 // k.wrs, into the reply chunk of h.
-func (k *backCall) place(h *Header, room, n int) (int, *refusal, bool) {
+func (k *backCall) place(h *wire.Msg, room, n int) (int, *refusal, bool) {
 	chunk := h.Lists.Reply
 	if room+n <= k.msg.Len {
 		copy(k.msg.Slice(room, n).Bytes(), k.longReply.Bytes())
-		chunk.fill(0)
+		chunk.Fill(0)
 		return room + n, nil, false
 	}
 	if n > chunk.Len() {
-		return 0, refuseCall(ErrReplyResource, Fault{Needed: uint32(n)}, "reply of %d bytes for a chunk of %d", n, chunk.Len()), false
+		return 0, refuseCall(wire.ErrReplyResource, wire.Fault{Needed: uint32(n)}, "reply of %d bytes for a chunk of %d", n, chunk.Len()), false
 	}
-	chunk.fill(n)
+	chunk.Fill(n)
 	most, off := k.l.d.cfg.Device.Caps().MaxMessage, 0
 	k.local = k.local[:0]
 	for _, s := range chunk {
@@ -94,6 +95,6 @@ func (k *backCall) place(h *Header, room, n int) (int, *refusal, bool) {
 			off, done = off+m, done+m
 		}
 	}
-	h.Proc = NoMsg
+	h.Proc = wire.ProcNoMsg
 	return room, nil, false
 }

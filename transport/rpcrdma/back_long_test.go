@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -16,7 +18,7 @@ import (
 // backward direction. The server's answers, if any, are taken.
 func (c *rawClient) introduce(size, backward uint32) {
 	c.t.Helper()
-	c.call(Header{XID: 9, Version: Version2, Credits: 16, Proc: ConnProp, V2: introduction(size, backward, 0)}, nil)
+	c.call(Header{XID: 9, Version: Version2, Credits: 16, Proc: wire.ProcConnProp, V2: introduction(size, backward, 0)}, nil)
 	c.ping2(10)
 }
 
@@ -25,7 +27,7 @@ func startBack2(t *testing.T) (*rawClient, transport.Backchannel) {
 	t.Helper()
 	s, seen := startBack(t, ServerConfig{Backward: 2})
 	c, props := dialRaw2(t, s)
-	wantProps(t, &props, ConnProp, "1=4096", "2=2")
+	wantProps(t, &props, wire.ProcConnProp, "1=4096", "2=2")
 	return c, <-seen
 }
 
@@ -41,16 +43,16 @@ func TestBackwardSupport(t *testing.T) {
 	runCall := func() { answered <- back.Call(within(t, patience), nullCall()) }
 	go runCall()
 	q, body := c.reply()
-	if q.Proc != Msg || q.Direction != DirCall || q.InvHandle != 0 || q.Version != Version2 {
+	if q.Proc != wire.ProcMsg || q.Direction != wire.DirCall || q.InvHandle != 0 || q.Version != Version2 {
 		t.Errorf("call %+v", q)
 	}
-	c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: Msg, V2: V2{Direction: DirReply}}, rpcAccepted(beUint32(body)))
+	c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: wire.ProcMsg, V2: V2{Direction: wire.DirReply}}, rpcAccepted(beUint32(body)))
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	c.introduce(4096, uint32(BackwardNone))
+	c.introduce(4096, uint32(wire.BackwardNone))
 	wantFate(t, back.Call(within(t, patience), nullCall()), transport.NotSent, errNoBackward)
-	c.introduce(4096, uint32(BackwardGeneral))
+	c.introduce(4096, uint32(wire.BackwardGeneral))
 	tooLong := nullCall()
 	tooLong.Args = longArgs(20000)
 	wantFate(t, back.Call(within(t, patience), tooLong), transport.NotSent, errBackTooLong)
@@ -66,45 +68,45 @@ func TestServerBackwardLong(t *testing.T) {
 		err    error // nil: success
 	}{
 		{"inline", func(c *rawClient, q *Header) {
-			l := Lists{Reply: append(Chunk{}, q.Lists.Reply...)}
-			l.Reply.fill(0)
-			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Lists: l, V2: V2{Direction: DirReply}}, rpcAccepted(q.XID, 7))
+			l := wire.Lists{Reply: append(wire.Chunk{}, q.Lists.Reply...)}
+			l.Reply.Fill(0)
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Lists: l, V2: V2{Direction: wire.DirReply}}, rpcAccepted(q.XID, 7))
 		}, nil},
 		{"in the reply chunk, key invalidated", func(c *rawClient, q *Header) {
-			l := Lists{Reply: append(Chunk{}, q.Lists.Reply...)}
-			l.Reply.fill(28)
+			l := wire.Lists{Reply: append(wire.Chunk{}, q.Lists.Reply...)}
+			l.Reply.Fill(28)
 			c.write(q.Lists.Reply[0], rpcAccepted(q.XID, 7))
-			h := Header{XID: q.XID, Version: Version2, Credits: 4, Proc: NoMsg, Lists: l, V2: V2{Direction: DirReply}}
+			h := Header{XID: q.XID, Version: Version2, Credits: 4, Proc: wire.ProcNoMsg, Lists: l, V2: V2{Direction: wire.DirReply}}
 			b := encodeHeader(&h)
 			copy(c.out.Bytes(), b)
 			c.post(verbs.SendWR{Op: verbs.OpSendInvalidate, RKey: q.InvHandle, Local: transport.Payload{c.out.Slice(0, len(b))}})
 		}, nil},
 		{"more than the chunk holds", func(c *rawClient, q *Header) {
-			l := Lists{Reply: append(Chunk{}, q.Lists.Reply...)}
+			l := wire.Lists{Reply: append(wire.Chunk{}, q.Lists.Reply...)}
 			l.Reply[0].Length++
-			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: NoMsg, Lists: l, V2: V2{Direction: DirReply}}, nil)
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: wire.ProcNoMsg, Lists: l, V2: V2{Direction: wire.DirReply}}, nil)
 		}, transport.ErrProtocol},
 		{"nothing in the chunk", func(c *rawClient, q *Header) {
-			l := Lists{Reply: append(Chunk{}, q.Lists.Reply...)}
-			l.Reply.fill(0)
-			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: NoMsg, Lists: l, V2: V2{Direction: DirReply}}, nil)
+			l := wire.Lists{Reply: append(wire.Chunk{}, q.Lists.Reply...)}
+			l.Reply.Fill(0)
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: wire.ProcNoMsg, Lists: l, V2: V2{Direction: wire.DirReply}}, nil)
 		}, transport.ErrProtocol},
 		{"another's reply in the chunk", func(c *rawClient, q *Header) {
-			l := Lists{Reply: append(Chunk{}, q.Lists.Reply...)}
-			l.Reply.fill(28)
+			l := wire.Lists{Reply: append(wire.Chunk{}, q.Lists.Reply...)}
+			l.Reply.Fill(28)
 			c.write(q.Lists.Reply[0], rpcAccepted(q.XID+1, 7))
-			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: NoMsg, Lists: l, V2: V2{Direction: DirReply}}, nil)
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: wire.ProcNoMsg, Lists: l, V2: V2{Direction: wire.DirReply}}, nil)
 		}, transport.ErrProtocol},
 		{"error", func(c *rawClient, q *Header) {
-			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: Error, Err: ErrSystem}, nil)
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: wire.ProcError, Err: wire.ErrSystem}, nil)
 		}, transport.ErrProtocol},
 		{"read list", func(c *rawClient, q *Header) {
-			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: NoMsg, Lists: Lists{Read: q.Lists.Read}, V2: V2{Direction: DirReply}}, nil)
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: wire.ProcNoMsg, Lists: wire.Lists{Read: q.Lists.Read}, V2: V2{Direction: wire.DirReply}}, nil)
 		}, transport.ErrProtocol},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, back := startBack2(t)
-			c.introduce(4096, uint32(BackwardGeneral))
+			c.introduce(4096, uint32(wire.BackwardGeneral))
 			call := pingCall(nil)
 			call.Args, call.ReplyMax = longArgs(2000), 8000
 			answered := make(chan error, 1)
@@ -112,8 +114,8 @@ func TestServerBackwardLong(t *testing.T) {
 			for range 3 { // more often than there are slots
 				go runCall()
 				q, _ := c.reply()
-				if q.Proc != NoMsg || q.Direction != DirCall || len(q.Lists.Read) != 1 || q.Lists.Read[0].Position != 0 ||
-					q.Lists.Reply.Len() < 8000 || !q.Lists.names(q.InvHandle) {
+				if q.Proc != wire.ProcNoMsg || q.Direction != wire.DirCall || len(q.Lists.Read) != 1 || q.Lists.Read[0].Position != 0 ||
+					q.Lists.Reply.Len() < 8000 || !slices.Contains(q.Lists.Keys(nil), q.InvHandle) {
 					t.Fatalf("call %+v", q)
 				}
 				if b := c.read(q.Lists.Read[0].Segment); beUint32(b) != q.XID || beUint32(b[len(b)-4:]) != 1999 {
@@ -136,7 +138,7 @@ func TestServerBackwardLong(t *testing.T) {
 // out of the client's reach at once.
 func TestServerBackwardLongGivenUp(t *testing.T) {
 	c, back := startBack2(t)
-	c.introduce(4096, uint32(BackwardGeneral))
+	c.introduce(4096, uint32(wire.BackwardGeneral))
 	call := nullCall()
 	call.Args = longArgs(2000)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -175,7 +177,7 @@ func TestServerOpensNothingWithoutWindows(t *testing.T) {
 }
 
 // write places b in a segment of the server's.
-func (c *rawClient) write(s Segment, b []byte) {
+func (c *rawClient) write(s wire.Segment, b []byte) {
 	c.t.Helper()
 	local := c.data.Slice(0, len(b))
 	copy(local.Bytes(), b)
@@ -194,35 +196,35 @@ func TestClientServesLongBackward(t *testing.T) {
 	}{
 		{"long call", func(p *peer) (Header, []byte, error) {
 			seg, err := p.open(0, big, verbs.RemoteRead)
-			return Header{Proc: NoMsg, Lists: Lists{Read: []ReadSegment{{Segment: seg}}}, V2: V2{InvHandle: seg.Handle}}, nil, err
-		}, wantBack(Msg, sumReply(testPattern(20000))...)},
+			return Header{Proc: wire.ProcNoMsg, Lists: wire.Lists{Read: []wire.ReadSegment{{Segment: seg}}}, V2: V2{InvHandle: seg.Handle}}, nil, err
+		}, wantBack(wire.ProcMsg, sumReply(testPattern(20000))...)},
 		{"read chunk", func(p *peer) (Header, []byte, error) {
 			b, pos := sumCall(77, 9001)
 			seg, err := p.open(0, testPattern(9001), verbs.RemoteRead)
-			return Header{Proc: Msg, Lists: Lists{Read: []ReadSegment{{Position: pos, Segment: seg}}}}, b, err
-		}, wantBack(Msg, sumReply(testPattern(9001))...)},
+			return Header{Proc: wire.ProcMsg, Lists: wire.Lists{Read: []wire.ReadSegment{{Position: pos, Segment: seg}}}}, b, err
+		}, wantBack(wire.ProcMsg, sumReply(testPattern(9001))...)},
 		{"long reply", func(p *peer) (Header, []byte, error) {
 			seg, err := p.open(0, make([]byte, 20000), verbs.RemoteWrite)
-			return Header{Proc: Msg, Lists: Lists{Reply: Chunk{seg}}}, rpcCall(77, procList, 3000), err
+			return Header{Proc: wire.ProcMsg, Lists: wire.Lists{Reply: wire.Chunk{seg}}}, rpcCall(77, procList, 3000), err
 		}, func(p *peer, h *Header, _ []byte) error {
 			got := p.data.Slice(0, h.Lists.Reply.Len()).Bytes()
-			if h.Proc != NoMsg || len(got) != 24+12000 || beUint32(got[len(got)-4:]) != 2999 || beUint32(got) != 77 {
+			if h.Proc != wire.ProcNoMsg || len(got) != 24+12000 || beUint32(got[len(got)-4:]) != 2999 || beUint32(got) != 77 {
 				return errors.New("no long reply")
 			}
 			return nil
 		}},
 		{"reply chunk not needed, write chunk not used", func(p *peer) (Header, []byte, error) {
 			seg, err := p.open(0, make([]byte, 20000), verbs.RemoteWrite)
-			return Header{Proc: Msg, Lists: Lists{Write: []Chunk{{seg}}, Reply: Chunk{seg}}}, rpcCall(77, procList, 3), err
+			return Header{Proc: wire.ProcMsg, Lists: wire.Lists{Write: []wire.Chunk{{seg}}, Reply: wire.Chunk{seg}}}, rpcCall(77, procList, 3), err
 		}, func(p *peer, h *Header, body []byte) error {
 			if h.Lists.Reply.Len() != 0 || h.Lists.Write[0].Len() != 0 {
 				return errors.New("chunks used")
 			}
-			return wantBack(Msg, 0, 1, 2)(p, h, body)
+			return wantBack(wire.ProcMsg, 0, 1, 2)(p, h, body)
 		}},
 		{"write chunk alone, not used", func(p *peer) (Header, []byte, error) {
 			seg, err := p.open(0, make([]byte, 20000), verbs.RemoteWrite)
-			return Header{Proc: Msg, Lists: Lists{Write: []Chunk{{seg}, {}}}}, rpcCall(77, procFill, 400, 1), err
+			return Header{Proc: wire.ProcMsg, Lists: wire.Lists{Write: []wire.Chunk{{seg}, {}}}}, rpcCall(77, procFill, 400, 1), err
 		}, func(p *peer, h *Header, body []byte) error {
 			if len(h.Lists.Write) != 2 || h.Lists.Write[0].Len() != 0 || len(body) != 24+4+400+4 {
 				return fmt.Errorf("%+v, %d bytes", h, len(body))
@@ -230,32 +232,32 @@ func TestClientServesLongBackward(t *testing.T) {
 			return nil
 		}},
 		{"reply longer than there ever is", func(p *peer) (Header, []byte, error) {
-			return Header{Proc: Msg, Lists: Lists{Reply: chunkOf(1 << 20)}}, rpcCall(77, procList, 17000), nil
-		}, wantBackFault(ErrSystem, Fault{})},
+			return Header{Proc: wire.ProcMsg, Lists: wire.Lists{Reply: chunkOf(1 << 20)}}, rpcCall(77, procList, 17000), nil
+		}, wantBackFault(wire.ErrSystem, wire.Fault{})},
 		{"reply chunk too small", func(p *peer) (Header, []byte, error) {
 			seg, err := p.open(0, make([]byte, 5000), verbs.RemoteWrite)
-			return Header{Proc: Msg, Lists: Lists{Reply: Chunk{seg}}, V2: V2{InvHandle: seg.Handle}}, rpcCall(77, procList, 3000), err
-		}, wantBackFault(ErrReplyResource, Fault{Needed: 12024})},
+			return Header{Proc: wire.ProcMsg, Lists: wire.Lists{Reply: wire.Chunk{seg}}, V2: V2{InvHandle: seg.Handle}}, rpcCall(77, procList, 3000), err
+		}, wantBackFault(wire.ErrReplyResource, wire.Fault{Needed: 12024})},
 		{"reply that is too long", func(p *peer) (Header, []byte, error) {
-			return Header{Proc: Msg}, rpcCall(77, procList, 3000), nil
-		}, wantBackFault(ErrReplyResource, Fault{Needed: 12024})},
+			return Header{Proc: wire.ProcMsg}, rpcCall(77, procList, 3000), nil
+		}, wantBackFault(wire.ErrReplyResource, wire.Fault{Needed: 12024})},
 		{"call longer than may be", func(p *peer) (Header, []byte, error) {
-			return Header{Proc: NoMsg, Lists: Lists{Read: []ReadSegment{{Segment: Segment{Handle: 1, Length: maxBackLong + 1}}}}}, nil, nil
-		}, wantBackFault(ErrBadXDR, Fault{})},
+			return Header{Proc: wire.ProcNoMsg, Lists: wire.Lists{Read: []wire.ReadSegment{{Segment: wire.Segment{Handle: 1, Length: maxBackLong + 1}}}}}, nil, nil
+		}, wantBackFault(wire.ErrBadXDR, wire.Fault{})},
 		{"another XID inside", func(p *peer) (Header, []byte, error) {
-			return Header{Proc: Msg}, rpcCall(78, procNull), nil
-		}, wantBackFault(ErrBadXDR, Fault{})},
+			return Header{Proc: wire.ProcMsg}, rpcCall(78, procNull), nil
+		}, wantBackFault(wire.ErrBadXDR, wire.Fault{})},
 		{"a reply that is said to be a call", func(p *peer) (Header, []byte, error) {
-			return Header{Proc: Msg}, rpcAccepted(77), nil
-		}, wantBackFault(ErrBadXDR, Fault{})},
+			return Header{Proc: wire.ProcMsg}, rpcAccepted(77), nil
+		}, wantBackFault(wire.ErrBadXDR, wire.Fault{})},
 		{"too many write chunks", func(p *peer) (Header, []byte, error) {
-			return Header{Proc: Msg, Lists: Lists{Write: make([]Chunk, MaxWriteChunks+1)}}, rpcCall(77, procNull), nil
-		}, wantBackFault(ErrWriteChunks, Fault{Max: MaxWriteChunks})},
+			return Header{Proc: wire.ProcMsg, Lists: wire.Lists{Write: make([]wire.Chunk, wire.MaxWriteChunks+1)}}, rpcCall(77, procNull), nil
+		}, wantBackFault(wire.ErrWriteChunks, wire.Fault{Max: wire.MaxWriteChunks})},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			checked := make(chan error, 1)
 			addr := startPeer(t, nil, func(p *peer) error {
-				if _, err := p.control(ConnProp); err != nil {
+				if _, err := p.control(wire.ProcConnProp); err != nil {
 					return err
 				}
 				h, body, err := tc.call(p)
@@ -273,7 +275,7 @@ func TestClientServesLongBackward(t *testing.T) {
 						return err
 					case q.XID == 77:
 						err := tc.want(p, &q.Header, q.body)
-						if q.invalidated != (h.InvHandle != 0 && q.Proc != Error) {
+						if q.invalidated != (h.InvHandle != 0 && q.Proc != wire.ProcError) {
 							err = errors.Join(err, fmt.Errorf("a key invalidated: %v", q.invalidated))
 						}
 						checked <- err
@@ -303,14 +305,14 @@ func TestRefusesBackwardUnderXIDOfCall(t *testing.T) {
 	for name, bad := range map[string]struct {
 		h    Header
 		tail []uint32
-		code ErrCode
+		code wire.ErrCode
 	}{
-		"call":       {Header{Proc: Msg, Lists: Lists{Write: make([]Chunk, MaxWriteChunks+1)}}, nil, ErrWriteChunks},
-		"properties": {Header{Proc: UpdProp}, []uint32{1, 2, 3, 4}, ErrBadXDR},
+		"call":       {Header{Proc: wire.ProcMsg, Lists: wire.Lists{Write: make([]wire.Chunk, wire.MaxWriteChunks+1)}}, nil, wire.ErrWriteChunks},
+		"properties": {Header{Proc: wire.ProcUpdProp}, []uint32{1, 2, 3, 4}, wire.ErrBadXDR},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := dialPeer(t, startPeer(t, nil, func(p *peer) error {
-				if _, err := p.control(ConnProp); err != nil {
+				if _, err := p.control(wire.ProcConnProp); err != nil {
 					return err
 				}
 				q, err := p.call()
@@ -327,7 +329,7 @@ func TestRefusesBackwardUnderXIDOfCall(t *testing.T) {
 					return err
 				}
 				// With the grant of the backward direction.
-				if e.Proc != Error || e.Err != bad.code || e.XID != q.XID || e.Credits != 3 {
+				if e.Proc != wire.ProcError || e.Err != bad.code || e.XID != q.XID || e.Credits != 3 {
 					return fmt.Errorf("got %+v, want error %d", e.Header, bad.code)
 				}
 				if err := p.send(q.inline(5)); err != nil {
@@ -351,18 +353,18 @@ func wantAlive2(t *testing.T, r *rig) {
 	}
 }
 
-func wantBack(proc Proc, results ...uint32) func(p *peer, h *Header, body []byte) error {
+func wantBack(proc wire.Proc, results ...uint32) func(p *peer, h *Header, body []byte) error {
 	return func(_ *peer, h *Header, body []byte) error {
-		if h.Proc != proc || h.Direction != DirReply || !bytes.Equal(body, rpcAccepted(77, results...)) {
+		if h.Proc != proc || h.Direction != wire.DirReply || !bytes.Equal(body, rpcAccepted(77, results...)) {
 			return errors.New("wrong reply")
 		}
 		return nil
 	}
 }
 
-func wantBackFault(code ErrCode, f Fault) func(p *peer, h *Header, body []byte) error {
+func wantBackFault(code wire.ErrCode, f wire.Fault) func(p *peer, h *Header, body []byte) error {
 	return func(_ *peer, h *Header, _ []byte) error {
-		if h.Proc != Error || h.Err != code || h.Fault != f {
+		if h.Proc != wire.ProcError || h.Err != code || h.Fault != f {
 			return errors.New("wrong error")
 		}
 		return nil
@@ -370,14 +372,14 @@ func wantBackFault(code ErrCode, f Fault) func(p *peer, h *Header, body []byte) 
 }
 
 // open puts b into the peer's data from off on and opens it to the requester.
-func (p *peer) open(off int, b []byte, access verbs.Access) (Segment, error) {
+func (p *peer) open(off int, b []byte, access verbs.Access) (wire.Segment, error) {
 	w, err := p.conn.NewWindow()
 	if err != nil {
-		return Segment{}, err
+		return wire.Segment{}, err
 	}
 	s := p.data.Slice(off, len(b))
 	copy(s.Bytes(), b)
-	seg := Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
+	seg := wire.Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
 	return seg, p.post(verbs.SendWR{Op: verbs.OpBind, Window: w, Access: access, Local: transport.Payload{s}})
 }
 
@@ -386,21 +388,21 @@ func (p *peer) open(off int, b []byte, access verbs.Access) (Segment, error) {
 func TestServerTakesBackwardReplies2(t *testing.T) {
 	for name, reply := range map[string]func(c *rawClient, xid uint32){
 		"in version 1": func(c *rawClient, xid uint32) {
-			c.call(Header{XID: xid, Version: Version1, Credits: 4, Proc: Msg}, rpcAccepted(xid, 5))
+			c.call(Header{XID: xid, Version: Version1, Credits: 4, Proc: wire.ProcMsg}, rpcAccepted(xid, 5))
 		},
 		"another XID inside": func(c *rawClient, xid uint32) {
-			c.call(Header{XID: xid, Version: Version2, Credits: 4, Proc: Msg, V2: V2{Direction: DirReply}}, rpcAccepted(xid+1, 5))
+			c.call(Header{XID: xid, Version: Version2, Credits: 4, Proc: wire.ProcMsg, V2: V2{Direction: wire.DirReply}}, rpcAccepted(xid+1, 5))
 		},
 		"a call inside": func(c *rawClient, xid uint32) {
-			c.call(Header{XID: xid, Version: Version2, Credits: 4, Proc: Msg, V2: V2{Direction: DirReply}}, rpcCall(xid, procNull))
+			c.call(Header{XID: xid, Version: Version2, Credits: 4, Proc: wire.ProcMsg, V2: V2{Direction: wire.DirReply}}, rpcCall(xid, procNull))
 		},
 		"nothing inside": func(c *rawClient, xid uint32) {
-			c.call(Header{XID: xid, Version: Version2, Credits: 4, Proc: Msg, V2: V2{Direction: DirReply}}, nil)
+			c.call(Header{XID: xid, Version: Version2, Credits: 4, Proc: wire.ProcMsg, V2: V2{Direction: wire.DirReply}}, nil)
 		},
 		"header cut short": func(c *rawClient, xid uint32) {
-			c.send(xdrWords(xid, 2, 4, uint32(Msg), uint32(DirReply), 0, 0, 0), nil)
+			c.send(xdrWords(xid, 2, 4, uint32(wire.ProcMsg), uint32(wire.DirReply), 0, 0, 0), nil)
 		},
-		"unknown error": func(c *rawClient, xid uint32) { c.send(xdrWords(xid, 2, 4, uint32(Error), 11), nil) },
+		"unknown error": func(c *rawClient, xid uint32) { c.send(xdrWords(xid, 2, 4, uint32(wire.ProcError), 11), nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, back := startBack2(t)
@@ -415,9 +417,9 @@ func TestServerTakesBackwardReplies2(t *testing.T) {
 			go runCall()
 			q, body := c.reply()
 			// Messages about properties have XIDs of their own.
-			c.send(xdrWords(q.XID, 2, 4, uint32(ResProp), 9), nil)
+			c.send(xdrWords(q.XID, 2, 4, uint32(wire.ProcResProp), 9), nil)
 			c.ping2(40)
-			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: Msg, V2: V2{Direction: DirReply}}, rpcAccepted(beUint32(body), 5))
+			c.call(Header{XID: q.XID, Version: Version2, Credits: 4, Proc: wire.ProcMsg, V2: V2{Direction: wire.DirReply}}, rpcAccepted(beUint32(body), 5))
 			if err := <-answered; err != nil {
 				t.Error(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -36,7 +37,7 @@ func (c *narrowConn) PostSend(wrs []verbs.SendWR) (posted int, err error) {
 			b := make([]byte, wr.Local.Len())
 			wr.Local.CopyOut(0, b)
 			var h Header
-			if _, err := ParseHeader(b, &h); err == nil && h.Proc == NoMsg {
+			if _, err := ParseHeader(b, &h); err == nil && h.Proc == wire.ProcNoMsg {
 				c.answered <- h
 			}
 		}
@@ -69,13 +70,13 @@ func TestBackwardReplyOfManySegments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	news := Header{XID: 4, Version: Version2, Proc: UpdProp} // settles the version
+	news := Header{XID: 4, Version: Version2, Proc: wire.ProcUpdProp} // settles the version
 	conn.deliver(encodeHeader(&news), 0)
 	lengths := make([]uint32, 240)
 	for i := range lengths {
 		lengths[i] = 24
 	}
-	h := Header{XID: 5, Version: Version2, Credits: 1, Proc: Msg, Lists: Lists{Reply: chunkOf(lengths...)}}
+	h := Header{XID: 5, Version: Version2, Credits: 1, Proc: wire.ProcMsg, Lists: wire.Lists{Reply: chunkOf(lengths...)}}
 	b := append(encodeHeader(&h), rpcCall(5, procList, 1200)...)
 	conn.deliver(b, 0)
 	select {

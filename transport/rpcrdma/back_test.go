@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -185,7 +186,7 @@ func TestBackwardThresholds(t *testing.T) {
 		t.Fatal(err)
 	}
 	back := <-seen
-	const words = (1024 - EmptyHeaderLen - 40) / 4 // of arguments; of results there may be four more
+	const words = (1024 - wire.EmptyLen1 - 40) / 4 // of arguments; of results there may be four more
 	call := nullCall()
 	call.Args = longArgs(words + 1)
 	wantFate(t, back.Call(within(t, patience), call), transport.NotSent, errBackTooLong)
@@ -264,15 +265,15 @@ func TestBackwardEnds(t *testing.T) {
 
 // backCallWords is a backward call of a scripted server.
 func backCallWords(xid, credits uint32, proc uint32, args ...uint32) []byte {
-	h := Header{XID: xid, Version: 1, Credits: credits, Proc: Msg}
+	h := Header{XID: xid, Version: 1, Credits: credits, Proc: wire.ProcMsg}
 	return append(encodeHeader(&h), rpcCall(xid, proc, args...)...)
 }
 
 // TestClientServesBackward sends a client calls of every kind, under the very
 // XID of the forward call that is under way, and looks at what it answers.
 func TestClientServesBackward(t *testing.T) {
-	seg := Segment{Handle: 1, Length: 4, Offset: 4}
-	head := func(xid uint32, proc Proc, l Lists) []byte {
+	seg := wire.Segment{Handle: 1, Length: 4, Offset: 4}
+	head := func(xid uint32, proc wire.Proc, l wire.Lists) []byte {
 		h := Header{XID: xid, Version: 1, Credits: 9, Proc: proc, Lists: l}
 		return encodeHeader(&h)
 	}
@@ -282,26 +283,34 @@ func TestClientServesBackward(t *testing.T) {
 		want func(xid uint32) []byte
 	}{
 		{"NULL", func(x uint32) []byte { return backCallWords(x, 9, procNull) },
-			func(x uint32) []byte { return append(head(x, Msg, Lists{}), rpcAccepted(x)...) }},
+			func(x uint32) []byte { return append(head(x, wire.ProcMsg, wire.Lists{}), rpcAccepted(x)...) }},
 		{"results", func(x uint32) []byte { return backCallWords(x, 9, procList, 3) },
-			func(x uint32) []byte { return append(head(x, Msg, Lists{}), rpcAccepted(x, 0, 1, 2)...) }},
+			func(x uint32) []byte { return append(head(x, wire.ProcMsg, wire.Lists{}), rpcAccepted(x, 0, 1, 2)...) }},
 		{"payload", func(x uint32) []byte { return backCallWords(x, 9, procFill, 4, 1) },
 			func(x uint32) []byte {
-				return append(head(x, Msg, Lists{}), rpcAccepted(x, 4, beUint32(testPattern(4)), 0)...)
+				return append(head(x, wire.ProcMsg, wire.Lists{}), rpcAccepted(x, 4, beUint32(testPattern(4)), 0)...)
 			}},
 		{"no such procedure", func(x uint32) []byte { return backCallWords(x, 9, 99) },
-			func(x uint32) []byte { return append(head(x, Msg, Lists{}), xdrWords(x, 1, 0, 0, 0, 3)...) }},
+			func(x uint32) []byte {
+				return append(head(x, wire.ProcMsg, wire.Lists{}), xdrWords(x, 1, 0, 0, 0, 3)...)
+			}},
 		{"garbage for arguments", func(x uint32) []byte { return backCallWords(x, 9, procSum, 77) },
-			func(x uint32) []byte { return append(head(x, Msg, Lists{}), xdrWords(x, 1, 0, 0, 0, 4)...) }},
+			func(x uint32) []byte {
+				return append(head(x, wire.ProcMsg, wire.Lists{}), xdrWords(x, 1, 0, 0, 0, 4)...)
+			}},
 		{"read chunk", func(x uint32) []byte {
-			return append(head(x, Msg, Lists{Read: []ReadSegment{{Position: 40, Segment: seg}}}), rpcCall(x, procNull)...)
+			return append(head(x, wire.ProcMsg, wire.Lists{Read: []wire.ReadSegment{{Position: 40, Segment: seg}}}), rpcCall(x, procNull)...)
 		}, nil},
 		{"write chunk", func(x uint32) []byte {
-			return append(head(x, Msg, Lists{Write: []Chunk{{seg}}}), rpcCall(x, procNull)...)
+			return append(head(x, wire.ProcMsg, wire.Lists{Write: []wire.Chunk{{seg}}}), rpcCall(x, procNull)...)
 		}, nil},
-		{"reply chunk", func(x uint32) []byte { return append(head(x, Msg, Lists{Reply: Chunk{seg}}), rpcCall(x, procNull)...) }, nil},
-		{"long call", func(x uint32) []byte { return head(x, NoMsg, Lists{Read: []ReadSegment{{Segment: seg}}}) }, nil},
-		{"another XID inside", func(x uint32) []byte { return append(head(x, Msg, Lists{}), rpcCall(x+1, procNull)...) }, nil},
+		{"reply chunk", func(x uint32) []byte {
+			return append(head(x, wire.ProcMsg, wire.Lists{Reply: wire.Chunk{seg}}), rpcCall(x, procNull)...)
+		}, nil},
+		{"long call", func(x uint32) []byte {
+			return head(x, wire.ProcNoMsg, wire.Lists{Read: []wire.ReadSegment{{Segment: seg}}})
+		}, nil},
+		{"another XID inside", func(x uint32) []byte { return append(head(x, wire.ProcMsg, wire.Lists{}), rpcCall(x+1, procNull)...) }, nil},
 		{"cut short", func(x uint32) []byte { return backCallWords(x, 9, procNull)[:28+12] }, nil},
 		{"reply too long", func(x uint32) []byte { return backCallWords(x, 9, procList, 1000) }, nil},
 	} {
@@ -327,7 +336,7 @@ func TestClientServesBackward(t *testing.T) {
 			})
 			r := dialPeer(t, addr, func(c *DialerConfig) { c.Callbacks, c.CallbackCredits = newTestProgram(), 9 })
 			wantAlive(t, r)
-			want := xdrWords(r.xid, 1, 9, uint32(Error), uint32(ErrChunk))
+			want := xdrWords(r.xid, 1, 9, uint32(wire.ProcError), uint32(wire.ErrChunk))
 			if c.want != nil {
 				want = c.want(r.xid)
 			}
@@ -345,7 +354,7 @@ func TestClientServesBackward(t *testing.T) {
 func TestBackwardCreditsApart(t *testing.T) {
 	s, seen := startBack(t, ServerConfig{Backward: 4})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	c.call(msgHeader(1, Lists{}), rpcCall(1, procNull))
+	c.call(msgHeader(1, wire.Lists{}), rpcCall(1, procNull))
 	c.reply()
 	back := <-seen
 	results := make(chan error, 20)
@@ -355,15 +364,15 @@ func TestBackwardCreditsApart(t *testing.T) {
 	}
 	answer := func(h Header, credits uint32) {
 		t.Helper()
-		c.call(Header{XID: h.XID, Version: 1, Credits: credits, Proc: Msg}, rpcAccepted(h.XID, 5))
+		c.call(Header{XID: h.XID, Version: 1, Credits: credits, Proc: wire.ProcMsg}, rpcAccepted(h.XID, 5))
 	}
 	first, body := c.reply()
-	if first.Version != Version1 || first.Credits != 4 || first.Proc != Msg || !bytes.Equal(body[:8], xdrWords(first.XID, 0)) {
+	if first.Version != Version1 || first.Credits != 4 || first.Proc != wire.ProcMsg || !bytes.Equal(body[:8], xdrWords(first.XID, 0)) {
 		t.Fatalf("got %+v, %x", first, body)
 	}
 	// A forward call under the same XID, while the backward one is under way:
 	// its reply is no call, and comes first because no other call may be made.
-	c.call(msgHeader(first.XID, Lists{}), rpcCall(first.XID, procNull))
+	c.call(msgHeader(first.XID, wire.Lists{}), rpcCall(first.XID, procNull))
 	if h, body := c.reply(); h.XID != first.XID || h.Credits != 16 || !bytes.Equal(body, rpcAccepted(first.XID)) {
 		t.Fatalf("got %+v, %x", h, body)
 	}
@@ -374,7 +383,7 @@ func TestBackwardCreditsApart(t *testing.T) {
 		h, _ := c.reply()
 		under = append(under, h)
 	}
-	c.call(msgHeader(2, Lists{}), rpcCall(2, procNull))
+	c.call(msgHeader(2, wire.Lists{}), rpcCall(2, procNull))
 	if h, _ := c.reply(); h.XID != 2 {
 		t.Fatalf("a fourth backward call under three credits: %+v", h)
 	}
@@ -407,12 +416,12 @@ func TestServerTakesBackwardReplies(t *testing.T) {
 		ok    bool
 	}{
 		{"padded", func(c *rawClient, h Header) {
-			c.call(Header{XID: h.XID, Version: 1, Credits: 1, Proc: MsgP, Align: 64, Threshold: 1000}, rpcAccepted(h.XID, 5))
+			c.call(Header{XID: h.XID, Version: 1, Credits: 1, Proc: wire.ProcMsgP, Align: 64, Threshold: 1000}, rpcAccepted(h.XID, 5))
 		}, true},
 		{"ERR_CHUNK", func(c *rawClient, h Header) { c.send(xdrWords(h.XID, 1, 1, 4, 2), nil) }, false},
 		{"ERR_VERS", func(c *rawClient, h Header) { c.send(xdrWords(h.XID, 1, 1, 4, 1, 2, 2), nil) }, false},
 		{"chunks", func(c *rawClient, h Header) {
-			c.call(Header{XID: h.XID, Version: 1, Credits: 1, Proc: Msg, Lists: Lists{Write: []Chunk{seg}}}, rpcAccepted(h.XID, 5))
+			c.call(Header{XID: h.XID, Version: 1, Credits: 1, Proc: wire.ProcMsg, Lists: wire.Lists{Write: []wire.Chunk{seg}}}, rpcAccepted(h.XID, 5))
 		}, false},
 		{"results too long", func(c *rawClient, h Header) {
 			c.call(Header{XID: h.XID, Version: 1, Credits: 1}, rpcAccepted(h.XID, 5, 5))
@@ -431,7 +440,7 @@ func TestServerTakesBackwardReplies(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s, seen := startBack(t, ServerConfig{Backward: 2})
 			c := dialRaw(t, s.addr, peerSizes(4096))
-			c.call(msgHeader(1, Lists{}), rpcCall(1, procNull))
+			c.call(msgHeader(1, wire.Lists{}), rpcCall(1, procNull))
 			c.reply()
 			back := <-seen
 			done := make(chan error, 1)
@@ -462,7 +471,7 @@ func TestServerTakesBackwardReplies(t *testing.T) {
 func TestBackwardGivenUp(t *testing.T) {
 	s, seen := startBack(t, ServerConfig{Backward: 1})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	c.call(msgHeader(1, Lists{}), rpcCall(1, procNull))
+	c.call(msgHeader(1, wire.Lists{}), rpcCall(1, procNull))
 	c.reply()
 	back := <-seen
 	ctx, cancel := context.WithCancel(within(t, patience))
@@ -473,7 +482,7 @@ func TestBackwardGivenUp(t *testing.T) {
 	cancel()
 	wantFate(t, <-done, transport.Unknown, context.Canceled)
 	go runCall(within(t, patience))
-	c.call(msgHeader(2, Lists{}), rpcCall(2, procNull))
+	c.call(msgHeader(2, wire.Lists{}), rpcCall(2, procNull))
 	if h, _ := c.reply(); h.XID != 2 {
 		t.Fatalf("got %+v", h)
 	}
@@ -496,7 +505,7 @@ func TestNoBackward(t *testing.T) {
 	if len(seen) != 0 {
 		t.Error("a backchannel where none was configured")
 	}
-	c.call(msgHeader(2, Lists{}), rpcAccepted(2))
+	c.call(msgHeader(2, wire.Lists{}), rpcAccepted(2))
 	c.ping(3)
 	eventually(t, "reply ignored", func() bool { return s.Stats().Ignored == 1 })
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -44,7 +45,7 @@ func TestBackwardReplyTwice(t *testing.T) {
 	dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return holdSide{c, h} }}
 	eventually(t, "receives", func() bool { return conn.receives() > 0 })
 	deliver := func(h Header, body []byte) { conn.deliver(append(encodeHeader(&h), body...), 0) }
-	deliver(msgHeader(1, Lists{}), rpcCall(1, procNull))
+	deliver(msgHeader(1, wire.Lists{}), rpcCall(1, procNull))
 	back := (<-seen).(*backchannel)
 	eventually(t, "reply sent", func() bool { return len(back.c.free) == cap(back.c.free) })
 	h.hold.Store(true)
@@ -61,7 +62,7 @@ func TestBackwardReplyTwice(t *testing.T) {
 		}
 		return len(conn.sent) == 1
 	})
-	reply := Header{XID: q.XID, Version: Version1, Credits: 1, Proc: Msg}
+	reply := Header{XID: q.XID, Version: Version1, Credits: 1, Proc: wire.ProcMsg}
 	deliver(reply, rpcAccepted(q.XID, 5))
 	eventually(t, "first reply taken", func() bool {
 		back.mu.Lock()

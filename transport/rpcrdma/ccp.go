@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
@@ -69,14 +70,14 @@ func (l *link) configure(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return err
-	case p.CallSize < MinInline:
+	case p.CallSize < wire.MinInline:
 		return fmt.Errorf("%w: server configures calls of %d bytes", transport.ErrProtocol, p.CallSize)
 	}
-	limit := int(min(p.CallSize, MaxInline))
+	limit := int(min(p.CallSize, wire.MaxInline))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.terms.SendInline = min(cfg.InlineSend, limit)
-	if _, told := ParsePrivateData(l.conn.PrivateData()); !told {
+	if _, told := wire.ParsePrivateData(l.conn.PrivateData()); !told {
 		// The server does not say how large its replies may be: as its calls.
 		l.terms.RecvInline = min(cfg.InlineRecv, limit)
 	}
@@ -98,11 +99,11 @@ func (c *serverConn) configure(ctx context.Context, q *transport.Request) transp
 		return transport.ProcUnavail
 	}
 	var req configRequest
-	if req.parse(q.Args) != nil || req.CallSize < MinInline || req.ReplySize < MinInline {
+	if req.parse(q.Args) != nil || req.CallSize < wire.MinInline || req.ReplySize < wire.MinInline {
 		return transport.GarbageArgs
 	}
 	if !c.configured.Swap(true) {
-		c.out.Store(int32(min(int(min(req.ReplySize, MaxInline)), c.s.cfg.InlineOut)))
+		c.out.Store(int32(min(int(min(req.ReplySize, wire.MaxInline)), c.s.cfg.InlineOut)))
 		allowed := min(int(min(req.Reads, uint32(cap(c.reads)))), cap(c.reads))
 		c.readable.Store(allowed > 0)
 		// Never to be given back. One is left for calls that are being read.

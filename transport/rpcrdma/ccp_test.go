@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -25,32 +26,32 @@ func ccpCall(xid, vers, proc uint32, args ...uint32) []byte {
 func TestServerConfigures(t *testing.T) {
 	s := startServer(t, ServerConfig{InlineIn: 8192, InlineOut: 4096})
 	c := dialRaw(t, s.addr, nil)
-	c.call(msgHeader(1, Lists{}), rpcCall(1, procList, 300))
-	c.wantError(1, ErrChunk)
-	c.call(msgHeader(2, Lists{}), ccpCall(2, 1, 1, 65536, 65536, 3))
+	c.call(msgHeader(1, wire.Lists{}), rpcCall(1, procList, 300))
+	c.wantError(1, wire.ErrChunk)
+	c.call(msgHeader(2, wire.Lists{}), ccpCall(2, 1, 1, 65536, 65536, 3))
 	if _, got := c.reply(); !bytes.Equal(got, rpcAccepted(2, 8192, 4, 0)) {
 		t.Errorf("answered %x", got)
 	}
 	for _, n := range []uint32{300, 1011} { // 28 + 24 + 4n bytes
-		c.call(msgHeader(3, Lists{}), rpcCall(3, procList, n))
-		if h, got := c.reply(); h.Proc != Msg || len(got) != 24+4*int(n) {
+		c.call(msgHeader(3, wire.Lists{}), rpcCall(3, procList, n))
+		if h, got := c.reply(); h.Proc != wire.ProcMsg || len(got) != 24+4*int(n) {
 			t.Errorf("%d words: %+v and %d bytes", n, h, len(got))
 		}
 	}
-	c.call(msgHeader(4, Lists{}), rpcCall(4, procList, 1012))
-	c.wantError(4, ErrChunk)
+	c.call(msgHeader(4, wire.Lists{}), rpcCall(4, procList, 1012))
+	c.wantError(4, wire.ErrChunk)
 	// What comes later is answered and changes nothing.
-	c.call(msgHeader(5, Lists{}), ccpCall(5, 1, 1, 1024, 1024, 0))
+	c.call(msgHeader(5, wire.Lists{}), ccpCall(5, 1, 1, 1024, 1024, 0))
 	c.reply()
-	c.call(msgHeader(6, Lists{}), rpcCall(6, procList, 1011))
-	if h, _ := c.reply(); h.Proc != Msg {
+	c.call(msgHeader(6, wire.Lists{}), rpcCall(6, procList, 1011))
+	if h, _ := c.reply(); h.Proc != wire.ProcMsg {
 		t.Errorf("got %+v", h)
 	}
 	copy(c.data.Bytes(), testPattern(9000))
 	body, pos := sumCall(7, 9000)
-	l := Lists{}
+	l := wire.Lists{}
 	for i := range 9 { // more than the three reads at a time that it serves
-		l.Read = append(l.Read, ReadSegment{pos, c.bind(c.data.Slice(1000*i, 1000), verbs.RemoteRead)})
+		l.Read = append(l.Read, wire.ReadSegment{Position: pos, Segment: c.bind(c.data.Slice(1000*i, 1000), verbs.RemoteRead)})
 	}
 	c.call(msgHeader(7, l), body)
 	if _, got := c.reply(); !bytes.Equal(got, rpcAccepted(7, sumReply(testPattern(9000))...)) {
@@ -65,15 +66,15 @@ func TestServerConfiguresReplies(t *testing.T) {
 	for _, private := range [][]byte{nil, peerSizes(4096)} {
 		for _, n := range []uint32{1024, 2048} {
 			c := dialRaw(t, s.addr, private)
-			c.call(msgHeader(1, Lists{}), ccpCall(1, 1, 1, 4096, n, 1))
+			c.call(msgHeader(1, wire.Lists{}), ccpCall(1, 1, 1, 4096, n, 1))
 			c.reply()
-			words := (n - EmptyHeaderLen - 24) / 4
-			c.call(msgHeader(2, Lists{}), rpcCall(2, procList, words))
-			if h, got := c.reply(); h.Proc != Msg || len(got) != 24+4*int(words) {
+			words := (n - wire.EmptyLen1 - 24) / 4
+			c.call(msgHeader(2, wire.Lists{}), rpcCall(2, procList, words))
+			if h, got := c.reply(); h.Proc != wire.ProcMsg || len(got) != 24+4*int(words) {
 				t.Errorf("%d bytes allowed: %+v and %d bytes", n, h, len(got))
 			}
-			c.call(msgHeader(3, Lists{}), rpcCall(3, procList, words+1))
-			c.wantError(3, ErrChunk)
+			c.call(msgHeader(3, wire.Lists{}), rpcCall(3, procList, words+1))
+			c.wantError(3, wire.ErrChunk)
 		}
 	}
 }
@@ -83,11 +84,11 @@ func TestServerConfiguresReplies(t *testing.T) {
 func TestServerConfiguredWithoutReads(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	c.call(msgHeader(1, Lists{}), ccpCall(1, 1, 1, 4096, 4096, 0))
+	c.call(msgHeader(1, wire.Lists{}), ccpCall(1, 1, 1, 4096, 4096, 0))
 	c.reply()
 	body, pos := sumCall(2, 100)
-	c.call(msgHeader(2, Lists{Read: []ReadSegment{{pos, c.bind(c.data.Slice(0, 100), verbs.RemoteRead)}}}), body)
-	c.wantError(2, ErrChunk)
+	c.call(msgHeader(2, wire.Lists{Read: []wire.ReadSegment{{Position: pos, Segment: c.bind(c.data.Slice(0, 100), verbs.RemoteRead)}}}), body)
+	c.wantError(2, wire.ErrChunk)
 	c.ping(3)
 }
 
@@ -110,7 +111,7 @@ func TestServerConfigureRefuses(t *testing.T) {
 		{ccpCall(9, 1, 1, 4096, 0, 1), []uint32{4}},
 		{ccpCall(9, 1, 1, math.MaxUint32, math.MaxUint32, math.MaxUint32), []uint32{0, 4096, 4, 0}},
 	} {
-		c.call(msgHeader(9, Lists{}), tc.body)
+		c.call(msgHeader(9, wire.Lists{}), tc.body)
 		if _, got := c.reply(); !bytes.Equal(got, xdrWords(append([]uint32{9, 1, 0, 0, 0}, tc.want...)...)) {
 			t.Errorf("%x answered with %x", tc.body, got)
 		}
@@ -144,10 +145,10 @@ func TestRequesterConfigures(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if want := ccpCall(q.XID, 1, 1, 8192, 8192, readsIn); q.Proc != Msg || !bytes.Equal(q.body, want) {
+				if want := ccpCall(q.XID, 1, 1, 8192, 8192, readsIn); q.Proc != wire.ProcMsg || !bytes.Equal(q.body, want) {
 					return fmt.Errorf("first call %+v, %x", q.Header, q.body)
 				}
-				reply := append(q.header(Msg, 8, Lists{}), xdrWords(append([]uint32{q.XID, 1, 0, 0, 0}, c.answer...)...)...)
+				reply := append(q.header(wire.ProcMsg, 8, wire.Lists{}), xdrWords(append([]uint32{q.XID, 1, 0, 0, 0}, c.answer...)...)...)
 				if err := p.send(reply); err != nil {
 					return err
 				}
@@ -186,12 +187,12 @@ func TestServerConfiguredMeanwhile(t *testing.T) {
 	for range 10 {
 		c := dialRaw(t, s.addr, peerSizes(4096))
 		body, pos := sumCall(1, 100)
-		list := make([]ReadSegment, 100)
+		list := make([]wire.ReadSegment, 100)
 		for i := range list {
-			list[i] = ReadSegment{pos, c.bind(c.data.Slice(i, 1), verbs.RemoteRead)}
+			list[i] = wire.ReadSegment{Position: pos, Segment: c.bind(c.data.Slice(i, 1), verbs.RemoteRead)}
 		}
-		c.call(msgHeader(1, Lists{Read: list}), body)
-		c.call(msgHeader(2, Lists{}), ccpCall(2, 1, 1, 4096, 4096, 0))
+		c.call(msgHeader(1, wire.Lists{Read: list}), body)
+		c.call(msgHeader(2, wire.Lists{}), ccpCall(2, 1, 1, 4096, 4096, 0))
 		first, _ := c.reply()
 		second, _ := c.reply()
 		if first.XID+second.XID != 3 {
@@ -225,12 +226,12 @@ func TestRequesterObeysReads(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if q.Proc == Done {
+			if q.Proc == wire.ProcDone {
 				continue
 			}
-			reply := append(q.header(Msg, 8, Lists{}), rpcAccepted(q.XID, 4096, 4, 0)...)
+			reply := append(q.header(wire.ProcMsg, 8, wire.Lists{}), rpcAccepted(q.XID, 4096, 4, 0)...)
 			if i > 0 {
-				reply = append(q.header(Msg, 8, Lists{Read: []ReadSegment{rseg(28, 100)}}), rpcAccepted(q.XID, 100)...)
+				reply = append(q.header(wire.ProcMsg, 8, wire.Lists{Read: []wire.ReadSegment{rseg(28, 100)}}), rpcAccepted(q.XID, 100)...)
 			}
 			if err := p.send(reply); err != nil {
 				return err
@@ -251,7 +252,7 @@ func TestRequesterObeysReads(t *testing.T) {
 // the sizes that it says are of version 1.
 func TestConfiguredVersion2(t *testing.T) {
 	for reads, want := range []func(p *peer, h *Header, body []byte) error{
-		wantBackFault(ErrReadChunks, Fault{}), wantBack(Msg),
+		wantBackFault(wire.ErrReadChunks, wire.Fault{}), wantBack(wire.ProcMsg),
 	} {
 		t.Run(fmt.Sprint(reads), func(t *testing.T) {
 			checked := make(chan error, 1)
@@ -263,11 +264,11 @@ func TestConfiguredVersion2(t *testing.T) {
 				if want := ccpCall(q.XID, 1, 1, 8192, 8192, readsIn); q.Version != Version2 || !bytes.Equal(q.body, want) {
 					return fmt.Errorf("first call %+v, %x", q.Header, q.body)
 				}
-				if err := p.send(append(q.header(Msg, 8, Lists{}), rpcAccepted(q.XID, 1024, 4, uint32(reads))...)); err != nil {
+				if err := p.send(append(q.header(wire.ProcMsg, 8, wire.Lists{}), rpcAccepted(q.XID, 1024, 4, uint32(reads))...)); err != nil {
 					return err
 				}
 				// The next call tells that the client has taken that.
-				for q.Proc = ConnProp; q.Proc == ConnProp; {
+				for q.Proc = wire.ProcConnProp; q.Proc == wire.ProcConnProp; {
 					if q, err = p.call(); err != nil {
 						return err
 					}
@@ -279,7 +280,7 @@ func TestConfiguredVersion2(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				h := Header{XID: 77, Version: Version2, Credits: 3, Proc: NoMsg, Lists: Lists{Read: []ReadSegment{{Segment: seg}}}}
+				h := Header{XID: 77, Version: Version2, Credits: 3, Proc: wire.ProcNoMsg, Lists: wire.Lists{Read: []wire.ReadSegment{{Segment: seg}}}}
 				if err := p.send(encodeHeader(&h)); err != nil {
 					return err
 				}
@@ -304,7 +305,7 @@ func TestConfiguredVersion2(t *testing.T) {
 				t.Error(err)
 			}
 			wantAlive(t, r)
-			if i, _ := InfoOf(r.link); i.SendInline != DefaultInline2 || i.RecvInline != DefaultInline2 {
+			if i, _ := InfoOf(r.link); i.SendInline != wire.DefaultInline2 || i.RecvInline != wire.DefaultInline2 {
 				t.Errorf("thresholds %d and %d", i.SendInline, i.RecvInline)
 			}
 		})

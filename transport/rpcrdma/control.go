@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"errors"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -31,11 +32,11 @@ func (l *link) runControl() {
 			return
 		}
 		for {
-			h, ok := l.props.next()
-			if !ok {
+			m := l.props.next()
+			if m == nil {
 				break
 			}
-			if err := l.sendControl(&h); err != nil {
+			if err := l.sendControl(m); err != nil {
 				l.fail(err)
 				return
 			}
@@ -43,14 +44,15 @@ func (l *link) runControl() {
 	}
 }
 
-// sendControl sends h and waits until it has gone out.
-func (l *link) sendControl(h *Header) error {
+// sendControl sends m and waits until it has gone out.
+func (l *link) sendControl(m wire.Message) error {
+	h := m.Fixed()
 	h.Credits = uint32(l.credits.requested)
-	if h.Proc == Error {
+	if h.Proc == wire.ProcError {
 		// It answers a call of the peer's and has the grant of that direction.
 		h.Credits = uint32(max(1, l.d.cfg.CallbackCredits))
 	}
-	b := h.encode(l.ctlBuf.Bytes())
+	b := wire.Encode(l.ctlBuf.Bytes(), m)
 	wr := []verbs.SendWR{{ID: l.controlID(), Op: verbs.OpSend, Signaled: true, Local: mem.Vec{l.ctlBuf.Slice(0, len(b))}}}
 	for {
 		room := l.awaitRoom()
@@ -73,53 +75,45 @@ func (l *link) sendControl(h *Header) error {
 		return errLinkDead
 	}
 	l.d.stats.sent.Add(uint64(len(b)))
-	l.props.sent(h)
+	l.props.sent(m)
 	l.mu.Lock()
 	l.d.noteTerms(l)
 	l.mu.Unlock()
 	return nil
 }
 
-// received2 takes a message of version 2 that is no call and no reply to one,
-// and tells whether it was one. l.mu is held.
-func (l *link) received2(h *Header) bool {
-	if h.Version != Version2 {
-		return false
-	}
-	switch h.Proc {
-	case ConnProp, ReqProp, ResProp, UpdProp:
-		l.heard(h)
-		l.bad = 0
-		l.breach(l.props.received(h))
-		l.d.noteTerms(l)
-	case Optional:
-		l.heard(h)
+// received2 takes a message of version 2 that is no call and no reply to one. l.mu is held.
+func (l *link) received2(m wire.Message) {
+	l.heard(m.Fixed())
+	if o, ok := m.(*wire.Optional); ok {
 		l.badMessage()
-		if h.Direction == DirCall { // none is known here
-			l.breach(l.props.answer(Header{XID: h.XID, Version: Version2, Proc: Error, Err: ErrInvalOption}))
+		if o.Direction == wire.DirCall { // none is known here
+			l.breach(l.props.answer(refusal2(o.XID, wire.ErrInvalOption, wire.Fault{})))
 		}
-	case Error:
-		return l.slots[h.XID] == nil && l.props.refused(h.XID)
-	default:
-		return false
+	} else {
+		l.bad = 0
+		l.breach(l.props.received(m))
+		l.d.noteTerms(l)
 	}
 	l.kick()
-	return true
 }
 
-// owedError2 tells whether e is of a message of version 2 that may be answered
-// with an error: of one of an unknown type nothing says that it is no reply.
-func owedError2(e *HeaderError) bool {
-	return e.Version == Version2 && e.Answer != 0 && e.Answer != ErrVers && e.Answer != ErrInvalProc
+func refusal2(xid uint32, code wire.ErrCode, f wire.Fault) *wire.Error {
+	return &wire.Error{Header: wire.Header{XID: xid, Version: Version2, Proc: wire.ProcError}, Code: code, Fault: f}
 }
 
-// refuse2 answers a request of the peer's whose header cannot be parsed. l.mu is
-// held.
-func (l *link) refuse2(e *HeaderError) {
+// owedError2 reports whether e is of a message of version 2 that may be answered with an error: of one of an unknown
+// type nothing says that it is no reply.
+func owedError2(e *wire.ParseError) bool {
+	return e.Header.Version == Version2 && e.Answer != 0 && e.Answer != wire.ErrVers && e.Answer != wire.ErrInvalProc
+}
+
+// refuse2 answers a request of the peer's whose header cannot be parsed. l.mu is held.
+func (l *link) refuse2(e *wire.ParseError) {
 	if !owedError2(e) {
 		return
 	}
-	l.breach(l.props.answer(Header{XID: e.XID, Version: Version2, Proc: Error, Err: e.Answer, V2: V2{Fault: e.Fault}}))
+	l.breach(l.props.answer(refusal2(e.Header.XID, e.Answer, e.Fault)))
 	l.kick()
 }
 

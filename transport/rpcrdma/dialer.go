@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -89,7 +90,7 @@ func inlineSize(n int) int {
 	if n == 0 {
 		n = defaultInline
 	}
-	return min(max(n, MinInline), maxConfigInline) / 1024 * 1024
+	return min(max(n, wire.MinInline), maxConfigInline) / 1024 * 1024
 }
 
 // LinkBytes is the most memory that a link registers with so many credits and
@@ -97,7 +98,7 @@ func inlineSize(n int) int {
 // callbacks.
 func LinkBytes(credits, inline int) int {
 	n := inlineSize(inline)
-	return linkBytes(credits, n, max(n, DefaultInline2)) + maxCtl
+	return linkBytes(credits, n, max(n, wire.DefaultInline2)) + maxCtl
 }
 
 // linkBytes has a receive buffer for each posted receive and one more for each
@@ -141,7 +142,7 @@ func (c *DialerConfig) setDefaults() {
 // than the default (the draft, section 3.3).
 func (c *DialerConfig) receiveSize() int {
 	if c.TryVersion2 {
-		return max(c.InlineRecv, DefaultInline2)
+		return max(c.InlineRecv, wire.DefaultInline2)
 	}
 	return c.InlineRecv
 }

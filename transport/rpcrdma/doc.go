@@ -3,9 +3,8 @@
 // draft"): the requester, which is a transport.Dialer over any verbs.Device, and
 // the responder, which serves a transport.Handler.
 //
-// It owns the transport headers (header.go, lists.go, v1.go, v2*.go, private.go), the choice
-// between inline and chunk (plan.go), keys and their invalidation, credits,
-// and the reaping of completions. It refuses to know what programs mean, and
+// It owns the choice between inline and chunk (plan.go), keys and their invalidation, credits,
+// and the reaping of completions; package wire has the transport headers. It refuses to know what programs mean, and
 // to trust a peer: chunk lists, lengths and grants are bounded before use.
 //
 // # The requester
@@ -82,8 +81,7 @@
 //
 // # Version 2
 //
-// Requester and responder see a Header that both versions decode to; what differs
-// is in few places. A link chooses its version with its first call (version.go);
+// What differs for requester and responder is in few places. A link chooses its version with its first call (version.go);
 // the responder answers each message in the version that it has. props holds, for
 // both, what of properties is in force, and makes the messages about them
 // (props.go, props_exchange.go). A call that is refused for what can be mended is

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -41,10 +42,10 @@ func TestDoneBeforeReply(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
 	dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return heldSide{c, held, release} }}
 	eventually(t, "receives", func() bool { return conn.receives() > 0 })
-	h := msgHeader(5, Lists{})
+	h := msgHeader(5, wire.Lists{})
 	conn.deliver(append(encodeHeader(&h), rpcCall(5, 1, 0, 4000, 1, 3)...), 0)
 	<-held
-	conn.deliver(xdrWords(5, 1, 1, uint32(Done)), 0)
+	conn.deliver(xdrWords(5, 1, 1, uint32(wire.ProcDone)), 0)
 	var c *serverConn
 	srv.mu.Lock()
 	for c = range srv.conns {
@@ -72,7 +73,7 @@ type doneConn struct {
 
 func (c *doneConn) PostSend(wrs []verbs.SendWR) (int, error) {
 	for _, wr := range wrs {
-		if b := make([]byte, wr.Local.Len()); wr.Op == verbs.OpSend && wr.Local.CopyOut(0, b) >= FixedHeaderLen && Proc(beUint32(b[12:])) == Done {
+		if b := make([]byte, wr.Local.Len()); wr.Op == verbs.OpSend && wr.Local.CopyOut(0, b) >= wire.FixedLen && wire.Proc(beUint32(b[12:])) == wire.ProcDone {
 			c.look()
 		}
 	}
@@ -110,7 +111,7 @@ func TestDoneUnderTheCredit(t *testing.T) {
 		})
 	}
 	answer := func(xid uint32) {
-		h := Header{XID: xid, Version: Version1, Credits: 1, Proc: Msg, Lists: Lists{Read: []ReadSegment{rseg(28, 3000)}}}
+		h := Header{XID: xid, Version: Version1, Credits: 1, Proc: wire.ProcMsg, Lists: wire.Lists{Read: []wire.ReadSegment{rseg(28, 3000)}}}
 		conn.deliver(append(encodeHeader(&h), rpcAccepted(xid, 3000)...), 0)
 	}
 	start(context.Background(), 1, l.Exchange)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -17,14 +18,14 @@ import (
 type ReplyError struct {
 	// Version is that of the call, of which Code is an error.
 	Version uint32
-	Code    ErrCode
-	Fault   Fault
+	Code    wire.ErrCode
+	Fault   wire.Fault
 	// Low and High are the versions that the responder has, with ErrVers.
 	Low, High uint32
 }
 
 func (e *ReplyError) Error() string {
-	if e.Code == ErrVers {
+	if e.Code == wire.ErrVers {
 		return fmt.Sprintf("server speaks versions %d to %d of RPC-over-RDMA only", e.Low, e.High)
 	}
 	if e.Version == Version2 {
@@ -35,21 +36,21 @@ func (e *ReplyError) Error() string {
 
 func (e *ReplyError) refusal2() string {
 	switch e.Code {
-	case ErrBadXDR:
+	case wire.ErrBadXDR:
 		return "it could not parse the transport header (BAD_XDR)"
-	case ErrInvalProc:
+	case wire.ErrInvalProc:
 		return "it does not know the message type (INVAL_PROC)"
-	case ErrReadChunks:
+	case wire.ErrReadChunks:
 		return fmt.Sprintf("it takes %d read chunks (READ_CHUNKS)", e.Fault.Max)
-	case ErrWriteChunks:
+	case wire.ErrWriteChunks:
 		return fmt.Sprintf("it takes %d write chunks (WRITE_CHUNKS)", e.Fault.Max)
-	case ErrSegments:
+	case wire.ErrSegments:
 		return fmt.Sprintf("it takes chunks of %d segments (SEGMENTS)", e.Fault.Max)
-	case ErrWriteResource:
+	case wire.ErrWriteResource:
 		return fmt.Sprintf("write chunk %d needs %d bytes (WRITE_RESOURCE)", e.Fault.Index, e.Fault.Needed)
-	case ErrReplyResource:
+	case wire.ErrReplyResource:
 		return fmt.Sprintf("its reply needs %d bytes (REPLY_RESOURCE)", e.Fault.Needed)
-	case ErrInvalOption:
+	case wire.ErrInvalOption:
 		return "it does not know the option (INVAL_OPTION)"
 	}
 	return "it has a problem of its own (SYSTEM)"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 	"github.com/rdmafs/rdmafs/verbs/verbstest"
@@ -177,8 +178,8 @@ func TestPrivateDataCorrupted(t *testing.T) {
 		{func([]byte) []byte { return nil }, 1024},
 		{func(b []byte) []byte { return b[:len(b)-1] }, 1024},
 		{func(b []byte) []byte { return append([]byte("header of another layer"), b...) }, 4096},
-		{func(b []byte) []byte { return PrivateData{SendSize: 1 << 20, RecvSize: 1 << 20}.Append(nil) }, 4096},
-		{func(b []byte) []byte { return PrivateData{SendSize: 2048, RecvSize: 2048}.Append(nil) }, 2048},
+		{func(b []byte) []byte { return wire.PrivateData{SendSize: 1 << 20, RecvSize: 1 << 20}.Append(nil) }, 4096},
+		{func(b []byte) []byte { return wire.PrivateData{SendSize: 2048, RecvSize: 2048}.Append(nil) }, 2048},
 	} {
 		var f verbstest.Faults
 		f.CorruptPrivateData(c.change)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
 )
@@ -49,9 +50,9 @@ func TestOneCallBeforeTheFirstGrant(t *testing.T) {
 // TestErrorIsNoFirstGrant has the first answer be an error, whose credits say
 // nothing yet.
 func TestErrorIsNoFirstGrant(t *testing.T) {
-	for version, code := range map[uint32]ErrCode{Version1: ErrChunk, Version2: ErrSystem} {
+	for version, code := range map[uint32]wire.ErrCode{Version1: wire.ErrChunk, Version2: wire.ErrSystem} {
 		addr := startPeer(t, peerSizes(1024), answersFirst(func(q *peerCall) []byte {
-			return encodeHeader(&Header{XID: q.XID, Version: q.Version, Credits: 32, Proc: Error, Err: code})
+			return encodeHeader(&Header{XID: q.XID, Version: q.Version, Credits: 32, Proc: wire.ProcError, Err: code})
 		}))
 		r := dialPeer(t, addr, func(c *DialerConfig) { c.TryVersion2 = version == Version2 })
 		wantFate(t, r.do(within(t, patience), pingCall(nil)), transport.Answered, transport.ErrProtocol)
@@ -76,7 +77,7 @@ func TestRequestsUpAndDown(t *testing.T) {
 	xid := uint32(0)
 	for _, ask := range []uint32{1, 16, 2, most, 0, 100, 7, 1, most} {
 		want := max(1, min(ask, most))
-		h := msgHeader(xid, Lists{})
+		h := msgHeader(xid, wire.Lists{})
 		h.Credits = ask
 		c.call(h, rpcCall(xid, procNull))
 		xid++
@@ -85,7 +86,7 @@ func TestRequestsUpAndDown(t *testing.T) {
 		}
 		first := xid
 		for ; xid < first+want; xid++ {
-			h := msgHeader(xid, Lists{})
+			h := msgHeader(xid, wire.Lists{})
 			h.Credits = ask
 			c.call(h, rpcCall(xid, procNull))
 		}
@@ -115,19 +116,19 @@ func TestPrivateDataBothWays(t *testing.T) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			caps := iwarp.Open(iwarp.Config{}).Caps()
 			s := startServer(t, ServerConfig{InlineIn: c.in, InlineOut: c.out})
-			raw := dialRaw(t, s.addr, PrivateData{SendSize: c.send, RecvSize: c.recv}.Append(nil))
+			raw := dialRaw(t, s.addr, wire.PrivateData{SendSize: c.send, RecvSize: c.recv}.Append(nil))
 			want := []byte{0xf6, 0xab, 0x0e, 0x18, 1, 1, byte(c.out/1024 - 1), byte(c.in/1024 - 1)}
 			if got := raw.conn.PrivateData(); !bytes.Equal(got, want) {
 				t.Errorf("the server shows %x, want %x", got, want)
 			}
 			// A reply as long as both allow, and a word more.
-			words := uint32(min(c.out, c.recv)-EmptyHeaderLen-24) / 4
-			raw.call(msgHeader(1, Lists{}), rpcCall(1, procList, words))
-			if h, body := raw.reply(); h.Proc != Msg || len(body) != 24+4*int(words) {
+			words := uint32(min(c.out, c.recv)-wire.EmptyLen1-24) / 4
+			raw.call(msgHeader(1, wire.Lists{}), rpcCall(1, procList, words))
+			if h, body := raw.reply(); h.Proc != wire.ProcMsg || len(body) != 24+4*int(words) {
 				t.Errorf("%d words: %+v and %d bytes", words, h, len(body))
 			}
-			raw.call(msgHeader(2, Lists{}), rpcCall(2, procList, words+1))
-			raw.wantError(2, ErrChunk)
+			raw.call(msgHeader(2, wire.Lists{}), rpcCall(2, procList, words+1))
+			raw.wantError(2, wire.ErrChunk)
 
 			r := dialPeer(t, s.addr, func(d *DialerConfig) { d.InlineSend, d.InlineRecv = c.send, c.recv })
 			if r.terms.SendInline != min(c.send, c.in) || r.terms.RecvInline != min(c.recv, c.out) {
@@ -184,7 +185,7 @@ func shownByDialer(t *testing.T, send, recv int) []byte {
 func TestErrorGrantsNothingBackward(t *testing.T) {
 	s, seen := startBack(t, ServerConfig{Backward: 8})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	c.call(msgHeader(1, Lists{}), rpcCall(1, procNull))
+	c.call(msgHeader(1, wire.Lists{}), rpcCall(1, procNull))
 	c.reply()
 	back := <-seen
 	results := make(chan error, 3)
@@ -193,12 +194,12 @@ func TestErrorGrantsNothingBackward(t *testing.T) {
 		go runCall()
 	}
 	h, _ := c.reply()
-	c.send(xdrWords(h.XID, 1, 8, uint32(Error), uint32(ErrChunk)), nil)
+	c.send(xdrWords(h.XID, 1, 8, uint32(wire.ProcError), uint32(wire.ErrChunk)), nil)
 	if err := <-results; err == nil {
 		t.Error("an error was no failure")
 	}
 	h, _ = c.reply()
-	c.call(msgHeader(2, Lists{}), rpcCall(2, procNull))
+	c.call(msgHeader(2, wire.Lists{}), rpcCall(2, procNull))
 	if h, _ := c.reply(); h.XID != 2 {
 		t.Errorf("two calls under the one credit that there is at first: %+v", h)
 	}

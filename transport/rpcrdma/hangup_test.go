@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -84,7 +85,7 @@ func TestCloseUnderWay(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := p.send(append(q.header(Msg, 4, Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
+		if err := p.send(append(q.header(wire.ProcMsg, 4, wire.Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
 			return err
 		}
 		for {
@@ -125,7 +126,7 @@ func TestStalledPeer(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return p.send(append(q.header(Msg, 1000, Lists{}), rpcAccepted(q.XID, 5)...))
+		return p.send(append(q.header(wire.ProcMsg, 1000, wire.Lists{}), rpcAccepted(q.XID, 5)...))
 	})
 	r := dialPeer(t, addr, func(c *DialerConfig) {
 		c.Credits, c.InlineSend, c.InlineRecv, c.StallLimit = 512, 65536, 65536, 50*time.Millisecond
@@ -172,7 +173,7 @@ func TestSendQueueFull(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := p.send(append(q.header(Msg, 1000, Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
+		if err := p.send(append(q.header(wire.ProcMsg, 1000, wire.Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
 			return err
 		}
 		<-full
@@ -182,7 +183,7 @@ func TestSendQueueFull(t *testing.T) {
 				return err
 			}
 			back := withLength(q.Lists.Reply, 0, 0)
-			if err := p.send(append(q.header(Msg, 1000, Lists{Reply: back}), rpcAccepted(q.XID, 5)...)); err != nil {
+			if err := p.send(append(q.header(wire.ProcMsg, 1000, wire.Lists{Reply: back}), rpcAccepted(q.XID, 5)...)); err != nil {
 				return err
 			}
 		}
@@ -251,7 +252,7 @@ func TestHangupUnderBackwardCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := tl.(*link)
-	h := Header{XID: 5, Version: Version2, Credits: 1, Proc: Msg, Lists: Lists{Read: []ReadSegment{rseg(44, 100)}}}
+	h := Header{XID: 5, Version: Version2, Credits: 1, Proc: wire.ProcMsg, Lists: wire.Lists{Read: []wire.ReadSegment{rseg(44, 100)}}}
 	conn.deliver(append(encodeHeader(&h), rpcCall(5, procSum, 100, 0xbbbb)...), 0)
 	<-conn.reading
 	failed := make(chan struct{})
@@ -289,7 +290,7 @@ func TestSendQueueFullOfSilence(t *testing.T) {
 	addr := startPeer(t, peerSizes(65536), func(p *peer) error {
 		q, err := p.call()
 		if err == nil {
-			err = p.send(append(q.header(Msg, 1000, Lists{}), rpcAccepted(q.XID, 5)...))
+			err = p.send(append(q.header(wire.ProcMsg, 1000, wire.Lists{}), rpcAccepted(q.XID, 5)...))
 		}
 		<-full
 		var all []*peerCall
@@ -301,7 +302,7 @@ func TestSendQueueFullOfSilence(t *testing.T) {
 		for _, q := range all {
 			if err == nil {
 				back := withLength(q.Lists.Reply, 0, 0)
-				err = p.send(append(q.header(Msg, 1000, Lists{Reply: back}), rpcAccepted(q.XID, 5)...))
+				err = p.send(append(q.header(wire.ProcMsg, 1000, wire.Lists{Reply: back}), rpcAccepted(q.XID, 5)...))
 			}
 		}
 		return err
@@ -385,7 +386,7 @@ func TestGivenUpBeforeItTells(t *testing.T) {
 		if got := <-conn.told; got != want {
 			t.Errorf("signaled: %v, want %v", got, want)
 		}
-		h := Header{XID: 2, Version: Version1, Credits: 4, Proc: Msg}
+		h := Header{XID: 2, Version: Version1, Credits: 4, Proc: wire.ProcMsg}
 		conn.deliver(append(encodeHeader(&h), rpcAccepted(2, 5)...), 0)
 		if err := <-over; err != nil {
 			t.Error(err)

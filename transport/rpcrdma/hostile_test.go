@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
@@ -32,8 +33,8 @@ func wantAlive(t *testing.T, r *rig) {
 }
 
 // withLength is chunk c with one length changed.
-func withLength(c Chunk, i int, n uint32) Chunk {
-	c = append(Chunk{}, c...)
+func withLength(c wire.Chunk, i int, n uint32) wire.Chunk {
+	c = append(wire.Chunk{}, c...)
 	c[i].Length = n
 	return c
 }
@@ -41,8 +42,8 @@ func withLength(c Chunk, i int, n uint32) Chunk {
 // TestBadReplies answers calls with replies that must fail the call and leave
 // the connection as it was.
 func TestBadReplies(t *testing.T) {
-	msg := func(q *peerCall, l Lists, results ...uint32) []byte {
-		return append(q.header(Msg, 16, l), rpcAccepted(q.XID, results...)...)
+	msg := func(q *peerCall, l wire.Lists, results ...uint32) []byte {
+		return append(q.header(wire.ProcMsg, 16, l), rpcAccepted(q.XID, results...)...)
 	}
 	null := func(a *mem.Arena) *transport.Call { return pingCall(nil) }
 	read := func(a *mem.Arena) *transport.Call {
@@ -54,7 +55,7 @@ func TestBadReplies(t *testing.T) {
 		c.ReplyMax = 10000
 		return c
 	}
-	seg := Segment{Handle: 1, Length: 4, Offset: 4}
+	seg := wire.Segment{Handle: 1, Length: 4, Offset: 4}
 	for _, c := range []struct {
 		name  string
 		call  func(a *mem.Arena) *transport.Call
@@ -70,66 +71,66 @@ func TestBadReplies(t *testing.T) {
 		{"absurd list", null, func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 0, 0, 1, 0xfffffff0, 9, 9) }},
 		{"long reply without chunks", null, func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 1, 0, 0, 0) }},
 		{"read list", null, func(q *peerCall) []byte {
-			return msg(q, Lists{Read: []ReadSegment{{Position: 4, Segment: seg}}}, 5)
+			return msg(q, wire.Lists{Read: []wire.ReadSegment{{Position: 4, Segment: seg}}}, 5)
 		}},
-		{"write list not offered", null, func(q *peerCall) []byte { return msg(q, Lists{Write: []Chunk{{seg}}}, 5) }},
-		{"reply chunk not offered", null, func(q *peerCall) []byte { return msg(q, Lists{Reply: Chunk{seg}}, 5) }},
-		{"long reply not offered", null, func(q *peerCall) []byte { return q.header(NoMsg, 16, Lists{Reply: Chunk{seg}}) }},
-		{"no message", null, func(q *peerCall) []byte { return q.header(Msg, 16, Lists{}) }},
-		{"half a message", null, func(q *peerCall) []byte { return msg(q, Lists{})[:28+12] }},
+		{"write list not offered", null, func(q *peerCall) []byte { return msg(q, wire.Lists{Write: []wire.Chunk{{seg}}}, 5) }},
+		{"reply chunk not offered", null, func(q *peerCall) []byte { return msg(q, wire.Lists{Reply: wire.Chunk{seg}}, 5) }},
+		{"long reply not offered", null, func(q *peerCall) []byte { return q.header(wire.ProcNoMsg, 16, wire.Lists{Reply: wire.Chunk{seg}}) }},
+		{"no message", null, func(q *peerCall) []byte { return q.header(wire.ProcMsg, 16, wire.Lists{}) }},
+		{"half a message", null, func(q *peerCall) []byte { return msg(q, wire.Lists{})[:28+12] }},
 		{"message to another call", null, func(q *peerCall) []byte {
-			return append(q.header(Msg, 16, Lists{}), rpcAccepted(q.XID+1, 5)...)
+			return append(q.header(wire.ProcMsg, 16, wire.Lists{}), rpcAccepted(q.XID+1, 5)...)
 		}},
 		{"message of no direction", null, func(q *peerCall) []byte {
-			return append(q.header(Msg, 16, Lists{}), xdrWords(q.XID, 2, 0, 0, 0, 0, 5)...)
+			return append(q.header(wire.ProcMsg, 16, wire.Lists{}), xdrWords(q.XID, 2, 0, 0, 0, 0, 5)...)
 		}},
-		{"no results", null, func(q *peerCall) []byte { return msg(q, Lists{}) }},
-		{"results too long", null, func(q *peerCall) []byte { return msg(q, Lists{}, 5, 5) }},
+		{"no results", null, func(q *peerCall) []byte { return msg(q, wire.Lists{}) }},
+		{"results too long", null, func(q *peerCall) []byte { return msg(q, wire.Lists{}, 5, 5) }},
 		{"absurd verifier", null, func(q *peerCall) []byte {
-			return append(q.header(Msg, 16, Lists{}), xdrWords(q.XID, 1, 0, 0, 0xffffffff, 0)...)
+			return append(q.header(wire.ProcMsg, 16, wire.Lists{}), xdrWords(q.XID, 1, 0, 0, 0xffffffff, 0)...)
 		}},
 
 		{"two write chunks for one", read, func(q *peerCall) []byte {
-			return msg(q, Lists{Write: []Chunk{q.Lists.Write[0], q.Lists.Write[0]}}, 16384)
+			return msg(q, wire.Lists{Write: []wire.Chunk{q.Lists.Write[0], q.Lists.Write[0]}}, 16384)
 		}},
-		{"a segment too few", read, func(q *peerCall) []byte { return msg(q, Lists{Write: []Chunk{q.Lists.Write[0][:1]}}, 8192) }},
+		{"a segment too few", read, func(q *peerCall) []byte { return msg(q, wire.Lists{Write: []wire.Chunk{q.Lists.Write[0][:1]}}, 8192) }},
 		{"a segment too many", read, func(q *peerCall) []byte {
-			return msg(q, Lists{Write: []Chunk{append(q.Lists.Write[0], seg)}}, 8192)
+			return msg(q, wire.Lists{Write: []wire.Chunk{append(q.Lists.Write[0], seg)}}, 8192)
 		}},
-		{"an empty write chunk", read, func(q *peerCall) []byte { return msg(q, Lists{Write: []Chunk{{}}}, 0) }},
+		{"an empty write chunk", read, func(q *peerCall) []byte { return msg(q, wire.Lists{Write: []wire.Chunk{{}}}, 0) }},
 		{"a segment longer than offered", read, func(q *peerCall) []byte {
-			return msg(q, Lists{Write: []Chunk{withLength(q.Lists.Write[0], 1, 8193)}}, 16385)
+			return msg(q, wire.Lists{Write: []wire.Chunk{withLength(q.Lists.Write[0], 1, 8193)}}, 16385)
 		}},
 		{"a segment of 4 GiB", read, func(q *peerCall) []byte {
-			return msg(q, Lists{Write: []Chunk{withLength(q.Lists.Write[0], 0, 0xffffffff)}}, 8192)
+			return msg(q, wire.Lists{Write: []wire.Chunk{withLength(q.Lists.Write[0], 0, 0xffffffff)}}, 8192)
 		}},
 		{"a hole", read, func(q *peerCall) []byte {
-			return msg(q, Lists{Write: []Chunk{withLength(q.Lists.Write[0], 0, 8191)}}, 16383)
+			return msg(q, wire.Lists{Write: []wire.Chunk{withLength(q.Lists.Write[0], 0, 8191)}}, 16383)
 		}},
-		{"more placed than returned", read, func(q *peerCall) []byte { return msg(q, Lists{Write: q.Lists.Write}, 100) }},
+		{"more placed than returned", read, func(q *peerCall) []byte { return msg(q, wire.Lists{Write: q.Lists.Write}, 100) }},
 		{"less placed than returned", read, func(q *peerCall) []byte {
-			return msg(q, Lists{Write: []Chunk{withLength(withLength(q.Lists.Write[0], 1, 0), 0, 100)}}, 8192)
+			return msg(q, wire.Lists{Write: []wire.Chunk{withLength(withLength(q.Lists.Write[0], 1, 0), 0, 100)}}, 8192)
 		}},
-		{"more returned than asked for", read, func(q *peerCall) []byte { return msg(q, Lists{Write: q.Lists.Write}, 16385) }},
-		{"absurd length inline", read, func(q *peerCall) []byte { return msg(q, Lists{}, 0xffffffff) }},
+		{"more returned than asked for", read, func(q *peerCall) []byte { return msg(q, wire.Lists{Write: q.Lists.Write}, 16385) }},
+		{"absurd length inline", read, func(q *peerCall) []byte { return msg(q, wire.Lists{}, 0xffffffff) }},
 		{"reply chunk for write chunk", read, func(q *peerCall) []byte {
-			return q.header(NoMsg, 16, Lists{Reply: q.Lists.Write[0]})
+			return q.header(wire.ProcNoMsg, 16, wire.Lists{Reply: q.Lists.Write[0]})
 		}},
 
 		{"empty long reply", list, func(q *peerCall) []byte {
-			return q.header(NoMsg, 16, Lists{Reply: withLength(q.Lists.Reply, 0, 0)})
+			return q.header(wire.ProcNoMsg, 16, wire.Lists{Reply: withLength(q.Lists.Reply, 0, 0)})
 		}},
 		{"long reply longer than offered", list, func(q *peerCall) []byte {
-			return q.header(NoMsg, 16, Lists{Reply: withLength(q.Lists.Reply, 0, q.Lists.Reply[0].Length+1)})
+			return q.header(wire.ProcNoMsg, 16, wire.Lists{Reply: withLength(q.Lists.Reply, 0, q.Lists.Reply[0].Length+1)})
 		}},
 		{"long reply in two segments", list, func(q *peerCall) []byte {
-			return q.header(NoMsg, 16, Lists{Reply: append(q.Lists.Reply, seg)})
+			return q.header(wire.ProcNoMsg, 16, wire.Lists{Reply: append(q.Lists.Reply, seg)})
 		}},
 		{"long reply of what was there before", list, func(q *peerCall) []byte {
-			return q.header(NoMsg, 16, Lists{Reply: q.Lists.Reply})
+			return q.header(wire.ProcNoMsg, 16, wire.Lists{Reply: q.Lists.Reply})
 		}},
 		{"long reply in the write list", list, func(q *peerCall) []byte {
-			return q.header(NoMsg, 16, Lists{Write: []Chunk{q.Lists.Reply}})
+			return q.header(wire.ProcNoMsg, 16, wire.Lists{Write: []wire.Chunk{q.Lists.Reply}})
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -146,7 +147,7 @@ func TestBadReplies(t *testing.T) {
 func TestReplyErrorTellsVersions(t *testing.T) {
 	r := dialPeer(t, startPeer(t, nil, answersFirst(func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 4, 1, 2, 3) })), nil)
 	var re *ReplyError
-	if err := r.do(within(t, patience), pingCall(nil)); !errors.As(err, &re) || *re != (ReplyError{Version: Version1, Code: ErrVers, Low: 2, High: 3}) {
+	if err := r.do(within(t, patience), pingCall(nil)); !errors.As(err, &re) || *re != (ReplyError{Version: Version1, Code: wire.ErrVers, Low: 2, High: 3}) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -154,7 +155,7 @@ func TestReplyErrorTellsVersions(t *testing.T) {
 // TestMessagesDropped sends messages before and after the true reply that must
 // change nothing.
 func TestMessagesDropped(t *testing.T) {
-	seg := Segment{Handle: 1, Length: 4, Offset: 4}
+	seg := wire.Segment{Handle: 1, Length: 4, Offset: 4}
 	for _, c := range []struct {
 		name  string
 		noise func(q *peerCall) []byte
@@ -164,15 +165,15 @@ func TestMessagesDropped(t *testing.T) {
 		{"half a header", func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 0, 0) }},
 		{"short unknown error", func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 4, 9) }},
 		{"unknown XID", func(q *peerCall) []byte {
-			return append((&peerCall{Header: Header{XID: 99}}).header(Msg, 1, Lists{}), rpcAccepted(99, 6)...)
+			return append((&peerCall{Header: Header{XID: 99}}).header(wire.ProcMsg, 1, wire.Lists{}), rpcAccepted(99, 6)...)
 		}},
 		{"error to an unknown XID", func(q *peerCall) []byte { return xdrWords(99, 1, 16, 4, 2) }},
 		{"RDMA_DONE", func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 3, 0, 0, 0) }},
 		{"a call back", func(q *peerCall) []byte {
-			return append(q.header(Msg, 1, Lists{}), xdrWords(q.XID, 0, 2, 0x40000000, 1, 0, 0, 0, 0, 0)...)
+			return append(q.header(wire.ProcMsg, 1, wire.Lists{}), xdrWords(q.XID, 0, 2, 0x40000000, 1, 0, 0, 0, 0, 0)...)
 		}},
 		{"a long call back", func(q *peerCall) []byte {
-			return q.header(NoMsg, 1, Lists{Read: []ReadSegment{{Segment: seg}}})
+			return q.header(wire.ProcNoMsg, 1, wire.Lists{Read: []wire.ReadSegment{{Segment: seg}}})
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

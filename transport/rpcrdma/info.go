@@ -1,6 +1,9 @@
 package rpcrdma
 
-import "github.com/rdmafs/rdmafs/transport"
+import (
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
+)
 
 // LinkInfo is what the set-up of a link settled, and what the peer granted
 // since.
@@ -8,7 +11,7 @@ type LinkInfo struct {
 	// Told: the peer showed private data of RFC 8797, which Peer is. Without it
 	// the defaults are in force.
 	Told bool
-	Peer PrivateData
+	Peer wire.PrivateData
 	// SendInline and RecvInline are the inline thresholds in force.
 	SendInline, RecvInline int
 	// OfferInvalidate: our private data has the R bit. Peer's may not have it
@@ -24,7 +27,7 @@ func InfoOf(of transport.Link) (i LinkInfo, ok bool) {
 	if !ok {
 		return LinkInfo{}, false
 	}
-	i.Peer, i.Told = ParsePrivateData(l.conn.PrivateData())
+	i.Peer, i.Told = wire.ParsePrivateData(l.conn.PrivateData())
 	l.mu.Lock()
 	t := l.termsNow()
 	l.mu.Unlock()

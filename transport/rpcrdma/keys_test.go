@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -38,7 +39,7 @@ func TestForeignKeyIsDead(t *testing.T) {
 	conn := &strictConn{scriptConn: &scriptConn{}}
 	d, l, a := dialScript(t, DialerConfig{Device: overScript{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, StallLimit: time.Minute}, 1<<16)
 	answer := func(q Header, invalidate uint32) {
-		h := Header{XID: q.XID, Version: Version1, Credits: 4, Proc: Msg}
+		h := Header{XID: q.XID, Version: Version1, Credits: 4, Proc: wire.ProcMsg}
 		conn.deliver(append(encodeHeader(&h), rpcAccepted(q.XID, 0)...), invalidate)
 	}
 	calls := func() []Header {
@@ -110,7 +111,7 @@ func TestKeysDieBeforeResults(t *testing.T) {
 			}
 			return len(conn.sent) == xid+1 && len(conn.bound) > 0
 		})
-		h := Header{XID: q.XID, Version: Version1, Credits: 4, Proc: Msg}
+		h := Header{XID: q.XID, Version: Version1, Credits: 4, Proc: wire.ProcMsg}
 		conn.deliver(append(encodeHeader(&h), rpcAccepted(q.XID, 0)...), 0)
 		if err := <-over; err != nil || bound != 0 {
 			t.Errorf("call %d: %d keys are valid when its results are looked at, %v", xid, bound, err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -43,12 +44,12 @@ type link struct {
 	// back serve what the reaper puts into calledBack, which has room for as
 	// many calls as there are credits for; stopBack ends their context.
 	back       []backCall
-	calledBack chan arrival
+	calledBack chan call
 	stopBack   context.CancelFunc
 	close      sync.Once
 
 	// What only the reaper uses.
-	scratch  Header
+	scratch  wire.Msg
 	repost   []verbs.RecvWR
 	wakeups  []*slot
 	released int // credits of calls given up, to be released after the receives are posted
@@ -96,7 +97,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 		d: d, long: long, credits: newCredits(d.cfg.Credits), maxSGE: caps.MaxSGE,
 		done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
 		ctl: make(chan struct{}, 1), ctlSent: make(chan struct{}, 1), control: make(chan struct{}),
-		undone: make(chan *slot, d.cfg.Credits), calledBack: make(chan arrival, d.cfg.CallbackCredits),
+		undone: make(chan *slot, d.cfg.Credits), calledBack: make(chan call, d.cfg.CallbackCredits),
 	}
 	backCtx, stopBack := context.WithCancel(context.Background())
 	l.stopBack = stopBack
@@ -113,7 +114,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 		LocalAddr: d.cfg.LocalAddr,
 		Prepare:   l.postFirst,
 	}
-	ours := PrivateData{RemoteInvalidate: caps.RemoteInvalidate, SendSize: d.cfg.InlineSend, RecvSize: d.cfg.InlineRecv}
+	ours := wire.PrivateData{RemoteInvalidate: caps.RemoteInvalidate, SendSize: d.cfg.InlineSend, RecvSize: d.cfg.InlineRecv}
 	if b := ours.Append(nil); len(b) <= caps.MaxPrivateData {
 		opts.PrivateData = b
 	}
@@ -153,8 +154,8 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 // terms are the inline thresholds of version 1, which follow from both sides'
 // sizes (RFC 8797 section 4): 1024 when the peer told none.
 func terms(cfg *DialerConfig, private []byte) Terms {
-	t := Terms{Version: Version1, SendInline: DefaultInline, RecvInline: DefaultInline, NoDDP: cfg.NoDDP, ReadReplies: cfg.ReadReplies}
-	if peer, ok := ParsePrivateData(private); ok {
+	t := Terms{Version: Version1, SendInline: wire.DefaultInline, RecvInline: wire.DefaultInline, NoDDP: cfg.NoDDP, ReadReplies: cfg.ReadReplies}
+	if peer, ok := wire.ParsePrivateData(private); ok {
 		t.SendInline = min(cfg.InlineSend, peer.RecvSize)
 		t.RecvInline = min(cfg.InlineRecv, peer.SendSize)
 	}

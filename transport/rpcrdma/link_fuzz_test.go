@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -143,7 +144,7 @@ func (c *scriptConn) PostSend(wrs []verbs.SendWR) (int, error) {
 			b := make([]byte, wr.Local.Len())
 			wr.Local.CopyOut(0, b)
 			var h Header
-			if n, err := ParseHeader(b, &h); err == nil && h.Proc != Done && !reverseReply(&h, b[n:]) {
+			if n, err := ParseHeader(b, &h); err == nil && h.Proc != wire.ProcDone && !reverseReply(&h, b[n:]) {
 				c.sent = append(c.sent, h)
 			}
 		}
@@ -158,9 +159,9 @@ func (c *scriptConn) PostSend(wrs []verbs.SendWR) (int, error) {
 // reverseReply tells what is sent that is not a call.
 func reverseReply(h *Header, body []byte) bool {
 	if h.Version == Version2 {
-		return h.Proc != Msg && h.Proc != NoMsg || h.Direction == DirReply
+		return h.Proc != wire.ProcMsg && h.Proc != wire.ProcNoMsg || h.Direction == wire.DirReply
 	}
-	return h.Proc == Error || h.Proc == Msg && len(body) >= 8 && beUint32(body[4:]) == 1
+	return h.Proc == wire.ProcError || h.Proc == wire.ProcMsg && len(body) >= 8 && beUint32(body[4:]) == 1
 }
 
 func (c *scriptConn) Wait(_ context.Context, wc []verbs.Completion) (int, error) {
@@ -301,9 +302,9 @@ func (p *linkScript) step(s *script) {
 			p.stops[int(s.byte())%n]()
 		}
 	case 5:
-		h := Header{XID: s.word(), Version: 1 + uint32(p.kinds/12), Credits: 1, Proc: Msg}
+		h := Header{XID: s.word(), Version: 1 + uint32(p.kinds/12), Credits: 1, Proc: wire.ProcMsg}
 		if s.byte()&1 == 1 {
-			h.Lists.Write = []Chunk{chunkOf(9)}
+			h.Lists.Write = []wire.Chunk{chunkOf(9)}
 		}
 		p.conn.deliver(append(encodeHeader(&h), rpcCall(h.XID, uint32(s.byte())%4)...), 0)
 	case 6:
@@ -311,7 +312,7 @@ func (p *linkScript) step(s *script) {
 	case 7:
 		p.conn.deliver(xdrWords(s.word(), 1, uint32(s.byte()), uint32(s.byte())%6, uint32(s.byte())%4, 1, 1), 0)
 	case 8:
-		h := Header{XID: s.word() % 32, Version: Version2, Credits: 9, Proc: ConnProp + Proc(s.byte()%4), V2: s.props()}
+		h := Header{XID: s.word() % 32, Version: Version2, Credits: 9, Proc: wire.ProcConnProp + wire.Proc(s.byte()%4), V2: s.props()}
 		p.conn.deliver(encodeHeader(&h), 0)
 	case 9, 10:
 		p.refuse(s)
@@ -323,7 +324,7 @@ func (p *linkScript) step(s *script) {
 
 // props are what a message about properties holds.
 func (s *script) props() V2 {
-	v := V2{Props: propSet(prop(PropReceiveSize, uint32(s.byte())<<8), prop(PropBackward, uint32(s.byte())%4))}
+	v := V2{Props: propSet(prop(wire.PropReceiveSize, uint32(s.byte())<<8), prop(wire.PropBackward, uint32(s.byte())%4))}
 	if how := s.byte(); how&1 == 1 {
 		v.NoChange, v.Done = subset(int(how)%5), subset(int(how)%3)
 	} else {
@@ -345,30 +346,30 @@ func (c *scriptConn) call(s *script) *Header {
 
 // refuse answers a call, or something else, with an error.
 func (p *linkScript) refuse(s *script) {
-	h := Header{XID: 1<<31 ^ s.word()%4, Version: Version2, Credits: uint32(s.byte()), Proc: Error, Low: 1}
+	h := Header{XID: 1<<31 ^ s.word()%4, Version: Version2, Credits: uint32(s.byte()), Proc: wire.ProcError, Low: 1}
 	if q := p.conn.call(s); q != nil {
 		h.XID = q.XID
 	}
-	h.Err, h.High = ErrCode(s.byte())%12, uint32(s.byte())%3
-	h.Fault = Fault{Max: uint32(s.byte()) % 20, Index: uint32(s.byte()) % 3, Needed: uint32(s.byte()) << (s.byte() % 16)}
+	h.Err, h.High = wire.ErrCode(s.byte())%12, uint32(s.byte())%3
+	h.Fault = wire.Fault{Max: uint32(s.byte()) % 20, Index: uint32(s.byte()) % 3, Needed: uint32(s.byte()) << (s.byte() % 16)}
 	p.conn.deliver(encodeHeader(&h), 0)
 }
 
 // callBack2 is a backward call of version 2, with all that it may have.
 func (p *linkScript) callBack2(s *script) {
-	h := Header{XID: s.word() % 32, Version: Version2, Credits: 1, Proc: Msg, V2: V2{Direction: Direction(s.byte() % 3), InvHandle: 7}}
+	h := Header{XID: s.word() % 32, Version: Version2, Credits: 1, Proc: wire.ProcMsg, V2: V2{Direction: wire.Direction(s.byte() % 3), InvHandle: 7}}
 	body := rpcCall(h.XID, uint32(s.byte())%4, uint32(s.byte())*16, 2)
 	if s.byte()&1 == 1 {
 		h.Lists.Reply = chunkOf(uint32(s.byte())*20, uint32(s.byte()))
 	}
 	switch s.byte() % 4 {
 	case 0:
-		h.Lists.Read = []ReadSegment{rseg(uint32(s.byte()), uint32(s.byte())*50)}
+		h.Lists.Read = []wire.ReadSegment{rseg(uint32(s.byte()), uint32(s.byte())*50)}
 	case 1:
-		h.Lists.Read = []ReadSegment{rseg(0, uint32(s.byte())*50)}
-		h.Proc, body = NoMsg, nil
+		h.Lists.Read = []wire.ReadSegment{rseg(0, uint32(s.byte())*50)}
+		h.Proc, body = wire.ProcNoMsg, nil
 	case 2:
-		h.Proc, body = Optional, nil
+		h.Proc, body = wire.ProcOptional, nil
 	}
 	p.conn.deliver(append(encodeHeader(&h), body...), 0)
 }
@@ -431,29 +432,29 @@ func (p *linkScript) answer(s *script, reads bool) {
 		return
 	}
 	how := s.byte()
-	h := Header{XID: q.XID, Version: q.Version, Credits: uint32(how) % 7, Proc: Msg, V2: V2{Direction: DirReply}}
+	h := Header{XID: q.XID, Version: q.Version, Credits: uint32(how) % 7, Proc: wire.ProcMsg, V2: V2{Direction: wire.DirReply}}
 	for _, c := range q.Lists.Write {
-		back := append(Chunk{}, c...)
-		back.fill(int(how) * 16)
+		back := append(wire.Chunk{}, c...)
+		back.Fill(int(how) * 16)
 		h.Lists.Write = append(h.Lists.Write, back)
 	}
 	if r := q.Lists.Reply; r != nil {
-		h.Lists.Reply = append(Chunk{}, r...)
-		h.Lists.Reply.fill(int(how) * 10)
+		h.Lists.Reply = append(wire.Chunk{}, r...)
+		h.Lists.Reply.Fill(int(how) * 10)
 		if how&1 == 1 {
-			h.Proc = NoMsg
+			h.Proc = wire.ProcNoMsg
 		}
 	}
 	words := []uint32{uint32(how) * 16, 0, 1, 2}[:how%5%4]
 	var body []byte
 	if reads {
 		pos := uint32(s.byte())
-		h.Lists.Read = []ReadSegment{{pos, Segment{Handle: 1, Length: uint32(s.byte()) * 11, Offset: 5}}}
+		h.Lists.Read = []wire.ReadSegment{{Position: pos, Segment: wire.Segment{Handle: 1, Length: uint32(s.byte()) * 11, Offset: 5}}}
 		if pos == 0 {
-			h.Proc = NoMsg
+			h.Proc = wire.ProcNoMsg
 		}
 	}
-	if h.Proc == Msg {
+	if h.Proc == wire.ProcMsg {
 		body = rpcAccepted(q.XID, words...)
 	}
 	var key uint32

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -162,8 +163,8 @@ func TestReadChunkBesidePieces(t *testing.T) {
 // TestWriteListUses answers a call of several write chunks in every way that
 // the rules allow, and in some that they do not.
 func TestWriteListUses(t *testing.T) {
-	lens := func(c Chunk, n ...uint32) Chunk {
-		c = append(Chunk{}, c...)
+	lens := func(c wire.Chunk, n ...uint32) wire.Chunk {
+		c = append(wire.Chunk{}, c...)
 		for i := range c {
 			c[i].Length = 0
 			if i < len(n) {
@@ -175,53 +176,61 @@ func TestWriteListUses(t *testing.T) {
 	type items [3]int
 	for _, c := range []struct {
 		name  string
-		lists func(w []Chunk) Lists
+		lists func(w []wire.Chunk) wire.Lists
 		words []uint32 // the results, in which bytes that are inline stand for themselves
 		want  items
 		ok    bool
 		room  int // for the second item
 	}{
-		{"all full", func(w []Chunk) Lists {
-			return Lists{Write: []Chunk{lens(w[0], 2500, 2501), lens(w[1]), lens(w[2], 3000)}}
+		{"all full", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0], 2500, 2501), lens(w[1]), lens(w[2], 3000)}}
 		},
 			[]uint32{5001, 0, 3000}, items{5001, 0, 3000}, true, 0},
-		{"padding counted", func(w []Chunk) Lists {
-			return Lists{Write: []Chunk{lens(w[0], 2500, 2501, 3), lens(w[1]), lens(w[2], 3000)}}
+		{"padding counted", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0], 2500, 2501, 3), lens(w[1]), lens(w[2], 3000)}}
 		}, []uint32{5001, 0, 3000}, items{5001, 0, 3000}, true, 0},
-		{"partly filled", func(w []Chunk) Lists { return Lists{Write: []Chunk{lens(w[0], 100), lens(w[1]), lens(w[2], 8)}} },
+		{"partly filled", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0], 100), lens(w[1]), lens(w[2], 8)}}
+		},
 			[]uint32{100, 0, 8}, items{100, 0, 8}, true, 0},
-		{"one segment and a bit", func(w []Chunk) Lists {
-			return Lists{Write: []Chunk{lens(w[0], 2500, 1), lens(w[1]), lens(w[2], 1)}}
+		{"one segment and a bit", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0], 2500, 1), lens(w[1]), lens(w[2], 1)}}
 		}, []uint32{2501, 0, 1}, items{2501, 0, 1}, true, 0},
-		{"the first unused", func(w []Chunk) Lists { return Lists{Write: []Chunk{lens(w[0]), lens(w[1]), lens(w[2], 3000)}} },
+		{"the first unused", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0]), lens(w[1]), lens(w[2], 3000)}}
+		},
 			[]uint32{0, 0, 3000}, items{0, 0, 3000}, true, 0},
-		{"the first unused, its data inline", func(w []Chunk) Lists {
-			return Lists{Write: []Chunk{lens(w[0]), lens(w[1]), lens(w[2], 3000)}}
+		{"the first unused, its data inline", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0]), lens(w[1]), lens(w[2], 3000)}}
 		}, []uint32{4, 0x01020304, 0, 3000}, items{4, 0, 3000}, true, 0},
-		{"all unused", func(w []Chunk) Lists { return Lists{Write: []Chunk{lens(w[0]), lens(w[1]), lens(w[2])}} },
+		{"all unused", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0]), lens(w[1]), lens(w[2])}}
+		},
 			[]uint32{0, 0, 0}, items{}, true, 0},
-		{"no list", func(w []Chunk) Lists { return Lists{} }, []uint32{0, 8, 1, 2, 0}, items{0, 8, 0}, true, 8},
-		{"a chunk too few", func(w []Chunk) Lists { return Lists{Write: []Chunk{lens(w[0], 8), lens(w[1])}} }, []uint32{8, 0, 0}, items{}, false, 0},
-		{"a chunk too many", func(w []Chunk) Lists { return Lists{Write: []Chunk{w[0], w[1], w[2], w[1]}} }, []uint32{5001, 0, 3000}, items{}, false, 0},
-		{"segments in the empty one", func(w []Chunk) Lists { return Lists{Write: []Chunk{w[0], w[2], w[2]}} }, []uint32{5001, 0, 3000}, items{}, false, 0},
-		{"in the wrong order", func(w []Chunk) Lists { return Lists{Write: []Chunk{w[2], w[1], w[0]}} }, []uint32{3000, 0, 5001}, items{}, false, 0},
-		{"data in the wrong chunk", func(w []Chunk) Lists {
-			return Lists{Write: []Chunk{lens(w[0], 8), lens(w[1]), lens(w[2])}}
+		{"no list", func(w []wire.Chunk) wire.Lists { return wire.Lists{} }, []uint32{0, 8, 1, 2, 0}, items{0, 8, 0}, true, 8},
+		{"a chunk too few", func(w []wire.Chunk) wire.Lists { return wire.Lists{Write: []wire.Chunk{lens(w[0], 8), lens(w[1])}} }, []uint32{8, 0, 0}, items{}, false, 0},
+		{"a chunk too many", func(w []wire.Chunk) wire.Lists { return wire.Lists{Write: []wire.Chunk{w[0], w[1], w[2], w[1]}} }, []uint32{5001, 0, 3000}, items{}, false, 0},
+		{"segments in the empty one", func(w []wire.Chunk) wire.Lists { return wire.Lists{Write: []wire.Chunk{w[0], w[2], w[2]}} }, []uint32{5001, 0, 3000}, items{}, false, 0},
+		{"in the wrong order", func(w []wire.Chunk) wire.Lists { return wire.Lists{Write: []wire.Chunk{w[2], w[1], w[0]}} }, []uint32{3000, 0, 5001}, items{}, false, 0},
+		{"data in the wrong chunk", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0], 8), lens(w[1]), lens(w[2])}}
 		}, []uint32{0, 8, 1, 2, 0}, items{}, false, 8},
-		{"a hole", func(w []Chunk) Lists { return Lists{Write: []Chunk{lens(w[0], 0, 100), lens(w[1]), lens(w[2])}} }, []uint32{100, 0, 0}, items{}, false, 0},
-		{"a byte less than said", func(w []Chunk) Lists {
-			return Lists{Write: []Chunk{lens(w[0], 100), lens(w[1]), lens(w[2], 7)}}
+		{"a hole", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0], 0, 100), lens(w[1]), lens(w[2])}}
+		}, []uint32{100, 0, 0}, items{}, false, 0},
+		{"a byte less than said", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0], 100), lens(w[1]), lens(w[2], 7)}}
 		}, []uint32{100, 0, 8}, items{}, false, 0},
-		{"a byte more than said", func(w []Chunk) Lists {
-			return Lists{Write: []Chunk{lens(w[0], 100), lens(w[1]), lens(w[2], 9)}}
+		{"a byte more than said", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0], 100), lens(w[1]), lens(w[2], 9)}}
 		}, []uint32{100, 0, 8}, items{}, false, 0},
-		{"a word more than said", func(w []Chunk) Lists {
-			return Lists{Write: []Chunk{lens(w[0], 105), lens(w[1]), lens(w[2], 8)}}
+		{"a word more than said", func(w []wire.Chunk) wire.Lists {
+			return wire.Lists{Write: []wire.Chunk{lens(w[0], 105), lens(w[1]), lens(w[2], 8)}}
 		}, []uint32{101, 0, 8}, items{}, false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := dialPeer(t, startPeer(t, peerSizes(1024), answersFirst(func(q *peerCall) []byte {
-				return append(q.header(Msg, 16, c.lists(q.Lists.Write)), rpcAccepted(q.XID, c.words...)...)
+				return append(q.header(wire.ProcMsg, 16, c.lists(q.Lists.Write)), rpcAccepted(q.XID, c.words...)...)
 			})), nil)
 			var got items
 			call := &transport.Call{Prog: 1, Vers: 1, Proc: 1, ReplyMax: 12,
@@ -254,27 +263,27 @@ func TestWriteListUses(t *testing.T) {
 func TestReadChunkRoundup(t *testing.T) {
 	s := startServerWith(t, ServerConfig{}, tailProgram{})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	ways := map[string]func(pos uint32, n, pad int) []ReadSegment{
-		"without": func(pos uint32, n, pad int) []ReadSegment {
-			return []ReadSegment{{pos, c.bind(c.data.Slice(1000, n), verbs.RemoteRead)}}
+	ways := map[string]func(pos uint32, n, pad int) []wire.ReadSegment{
+		"without": func(pos uint32, n, pad int) []wire.ReadSegment {
+			return []wire.ReadSegment{{Position: pos, Segment: c.bind(c.data.Slice(1000, n), verbs.RemoteRead)}}
 		},
-		"in the segment": func(pos uint32, n, pad int) []ReadSegment {
-			return []ReadSegment{{pos, c.bind(c.data.Slice(1000, n+pad), verbs.RemoteRead)}}
+		"in the segment": func(pos uint32, n, pad int) []wire.ReadSegment {
+			return []wire.ReadSegment{{Position: pos, Segment: c.bind(c.data.Slice(1000, n+pad), verbs.RemoteRead)}}
 		},
-		"in a segment of its own": func(pos uint32, n, pad int) []ReadSegment {
-			return []ReadSegment{{pos, c.bind(c.data.Slice(1000, n), verbs.RemoteRead)}, {pos, c.bind(c.data.Slice(0, pad), verbs.RemoteRead)}}
+		"in a segment of its own": func(pos uint32, n, pad int) []wire.ReadSegment {
+			return []wire.ReadSegment{{Position: pos, Segment: c.bind(c.data.Slice(1000, n), verbs.RemoteRead)}, {Position: pos, Segment: c.bind(c.data.Slice(0, pad), verbs.RemoteRead)}}
 		},
-		"in a chunk of its own": func(pos uint32, n, pad int) []ReadSegment {
-			return []ReadSegment{{pos, c.bind(c.data.Slice(1000, n), verbs.RemoteRead)}, {pos + uint32(n), c.bind(c.data.Slice(0, pad), verbs.RemoteRead)}}
+		"in a chunk of its own": func(pos uint32, n, pad int) []wire.ReadSegment {
+			return []wire.ReadSegment{{Position: pos, Segment: c.bind(c.data.Slice(1000, n), verbs.RemoteRead)}, {Position: pos + uint32(n), Segment: c.bind(c.data.Slice(0, pad), verbs.RemoteRead)}}
 		},
-		"segments of odd lengths": func(pos uint32, n, pad int) []ReadSegment {
-			return []ReadSegment{{pos, c.bind(c.data.Slice(1000, 1), verbs.RemoteRead)}, {pos, c.bind(c.data.Slice(1001, n-1), verbs.RemoteRead)}}
+		"segments of odd lengths": func(pos uint32, n, pad int) []wire.ReadSegment {
+			return []wire.ReadSegment{{Position: pos, Segment: c.bind(c.data.Slice(1000, 1), verbs.RemoteRead)}, {Position: pos, Segment: c.bind(c.data.Slice(1001, n-1), verbs.RemoteRead)}}
 		},
-		"one byte short": func(pos uint32, n, pad int) []ReadSegment {
-			return []ReadSegment{{pos, c.bind(c.data.Slice(1000, n-1), verbs.RemoteRead)}}
+		"one byte short": func(pos uint32, n, pad int) []wire.ReadSegment {
+			return []wire.ReadSegment{{Position: pos, Segment: c.bind(c.data.Slice(1000, n-1), verbs.RemoteRead)}}
 		},
-		"too much of it": func(pos uint32, n, pad int) []ReadSegment {
-			return []ReadSegment{{pos, c.bind(c.data.Slice(1000, n+pad+1), verbs.RemoteRead)}}
+		"too much of it": func(pos uint32, n, pad int) []wire.ReadSegment {
+			return []wire.ReadSegment{{Position: pos, Segment: c.bind(c.data.Slice(1000, n+pad+1), verbs.RemoteRead)}}
 		},
 	}
 	xid := uint32(100)
@@ -295,11 +304,11 @@ func TestReadChunkRoundup(t *testing.T) {
 					if tail == 1 {
 						body = append(body, xdrWords(0xbbbb)...)
 					}
-					h := msgHeader(xid, Lists{Read: way(pos, n, xdr.Pad(n))})
+					h := msgHeader(xid, wire.Lists{Read: way(pos, n, xdr.Pad(n))})
 					if long {
 						copy(c.data.Bytes()[20000:], body)
-						p0 := ReadSegment{0, c.bind(c.data.Slice(20000, len(body)), verbs.RemoteRead)}
-						h.Proc, h.Lists.Read, body = NoMsg, append([]ReadSegment{p0}, h.Lists.Read...), nil
+						p0 := wire.ReadSegment{Position: 0, Segment: c.bind(c.data.Slice(20000, len(body)), verbs.RemoteRead)}
+						h.Proc, h.Lists.Read, body = wire.ProcNoMsg, append([]wire.ReadSegment{p0}, h.Lists.Read...), nil
 					}
 					c.call(h, body)
 					expect := rpcAccepted(xid, sumReply(want)...)
@@ -336,9 +345,9 @@ func TestReplyRoundup(t *testing.T) {
 		for more, ok := range map[int]bool{0: true, xdr.Pad(n): true, -1: false, xdr.Pad(n) + 1: false} {
 			t.Run(fmt.Sprint(n, more), func(t *testing.T) {
 				r := dialPeer(t, startPeer(t, peerSizes(1024), answersFirst(func(q *peerCall) []byte {
-					back := append(Chunk{}, q.Lists.Write[0]...)
-					back.fill(n + more)
-					return append(q.header(Msg, 16, Lists{Write: []Chunk{back}}), rpcAccepted(q.XID, uint32(n))...)
+					back := append(wire.Chunk{}, q.Lists.Write[0]...)
+					back.Fill(n + more)
+					return append(q.header(wire.ProcMsg, 16, wire.Lists{Write: []wire.Chunk{back}}), rpcAccepted(q.XID, uint32(n))...)
 				})), nil)
 				got := 0
 				err := r.do(within(t, patience), readCall(mem.Vec{r.arena.Seg(0, 6000)}, &got))

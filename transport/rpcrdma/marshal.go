@@ -6,6 +6,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -29,13 +30,10 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 		return err
 	}
 	s.wrs, s.local = s.wrs[:0], s.local[:0]
-	s.request = Header{
-		XID: xid, Version: s.terms.Version, Credits: uint32(l.credits.requested), Proc: Msg,
-		Lists: Lists{Read: s.request.Lists.Read[:0], store: s.request.Lists.store[:0]},
-	}
-	if s.plan.Padded {
-		s.request.Proc = MsgP
-		s.request.Align, s.request.Threshold = uint32(l.d.cfg.Padding.Align), uint32(l.d.cfg.Padding.Threshold)
+	s.segs = s.segs[:0]
+	s.request = wire.Msg{
+		Header: wire.Header{XID: xid, Version: s.terms.Version, Credits: uint32(l.credits.requested), Proc: wire.ProcMsg},
+		Lists:  wire.Lists{Read: s.request.Lists.Read[:0]},
 	}
 	if err := l.provideForReply(s); err != nil {
 		return err
@@ -48,7 +46,11 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 		s.request.InvHandle = s.binds[0].rkey
 	}
 	s.hw.Reset(s.header.Bytes(), nil)
-	s.request.Append(&s.hw)
+	if s.plan.Padded {
+		l.appendPadded(s)
+	} else {
+		s.request.Append(&s.hw)
+	}
 	if n := len(s.hw.Bytes()); n != s.plan.HeaderLen {
 		return fmt.Errorf("header of %d bytes where %d were planned", n, s.plan.HeaderLen)
 	}
@@ -136,11 +138,11 @@ func (l *link) provideForReply(s *slot) error {
 					return err
 				}
 			}
-			s.ends[i] = len(lists.store)
+			s.ends[i] = len(s.segs)
 		}
 		from := 0
 		for i, to := range s.ends[:s.plan.Written] {
-			s.chunks[i] = Chunk(lists.store[from:to:to])
+			s.chunks[i] = wire.Chunk(s.segs[from:to:to])
 			from = to
 		}
 		lists.Write = s.chunks[:s.plan.Written]
@@ -148,7 +150,7 @@ func (l *link) provideForReply(s *slot) error {
 		if err := l.offer(s, s.longReply); err != nil {
 			return err
 		}
-		lists.Reply = Chunk(lists.store)
+		lists.Reply = wire.Chunk(s.segs)
 	}
 	return nil
 }
@@ -159,8 +161,7 @@ func (l *link) offer(s *slot, seg mem.Seg) error {
 	if err != nil {
 		return err
 	}
-	lists := &s.request.Lists
-	lists.store = append(lists.store, Segment{Handle: rkey, Length: uint32(seg.Len), Offset: addr})
+	s.segs = append(s.segs, wire.Segment{Handle: rkey, Length: uint32(seg.Len), Offset: addr})
 	return nil
 }
 
@@ -192,7 +193,7 @@ func (l *link) gather(s *slot, c *transport.Call) error {
 		s.cut(stream, marks, s.plan.Reduced)
 	}
 	if s.plan.Call == CallPositionZero {
-		s.request.Proc = NoMsg
+		s.request.Proc = wire.ProcNoMsg
 		if err := l.positionZero(s, stream); err != nil {
 			return err
 		}
@@ -240,9 +241,9 @@ func (l *link) positionZero(s *slot, stream mem.Seg) error {
 }
 
 func (s *slot) addRead(pos int, rkey uint32, addr uint64, n int) {
-	s.request.Lists.Read = append(s.request.Lists.Read, ReadSegment{
+	s.request.Lists.Read = append(s.request.Lists.Read, wire.ReadSegment{
 		Position: uint32(pos),
-		Segment:  Segment{Handle: rkey, Length: uint32(n), Offset: addr},
+		Segment:  wire.Segment{Handle: rkey, Length: uint32(n), Offset: addr},
 	})
 }
 

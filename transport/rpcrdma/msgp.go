@@ -6,6 +6,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
@@ -15,9 +16,6 @@ import (
 // it is at or above. It counts from "the current XDR stream position": the
 // stream here begins with the transport header, which is itself XDR, because
 // data is else not aligned in the receiver's buffer, which is the purpose.
-
-// padHeaderLen is what RDMA_MSGP's header has more than RDMA_MSG's.
-const padHeaderLen = 8
 
 // Padding says when calls are sent as RDMA_MSGP: when they travel inline and
 // hold a payload of Threshold bytes or more, which then starts at a multiple of
@@ -31,12 +29,20 @@ const (
 	MaxPadAlign     = 4096
 )
 
-// padding is how the message that follows the header h, of n bytes, is padded.
-func (h *Header) padding(n int) xdr.Padding {
-	if h.Proc != MsgP {
-		return xdr.Padding{}
-	}
-	return xdr.Padding{Base: n, Align: int(h.Align), Threshold: int(h.Threshold)}
+// parsePadded parses a message of the type that in begins with into m, whose lists it reuses, and tells how what
+// follows is padded.
+func parsePadded(m *wire.Msg, in []byte) (n int, p xdr.Padding, err error) {
+	padded := wire.MsgP{Msg: *m}
+	n, err = padded.Parse(in)
+	*m = padded.Msg
+	return n, xdr.Padding{Base: n, Align: int(padded.Align), Threshold: int(padded.Threshold)}, err
+}
+
+// appendPadded is the header of a padded call.
+func (l *link) appendPadded(s *slot) {
+	s.request.Proc = wire.ProcMsgP
+	m := wire.MsgP{Msg: s.request, Align: uint32(l.d.cfg.Padding.Align), Threshold: uint32(l.d.cfg.Padding.Threshold)}
+	m.Append(&s.hw)
 }
 
 // encodePadded encodes the call again, padded, if that is wanted and fits.
@@ -52,7 +58,7 @@ func (l *link) encodePadded(s *slot, xid uint32, c *transport.Call) {
 	if !large {
 		return
 	}
-	header := s.plan.HeaderLen + padHeaderLen
+	header := s.plan.HeaderLen + wire.PadLen
 	encode := func(p xdr.Padding) {
 		s.cw.Reset(s.call.Bytes(), c.Send)
 		s.cw.SetPadding(p)
@@ -74,7 +80,7 @@ func (l *link) paddingRefused(s *slot, err error) bool {
 		return false
 	}
 	var re *ReplyError
-	if !errors.As(err, &re) || re.Code != ErrChunk {
+	if !errors.As(err, &re) || re.Code != wire.ErrChunk {
 		return false
 	}
 	if !l.d.noPadding.Swap(true) {

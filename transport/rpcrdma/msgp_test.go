@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -36,11 +37,11 @@ func TestServerPadded(t *testing.T) {
 		for _, n := range []int{0, 1, 99, 100, 101, 1024} {
 			for _, write := range []bool{false, true} {
 				xid++
-				var l Lists
+				var l wire.Lists
 				if write {
-					l.Write = []Chunk{{c.bind(c.data.Slice(0, 10), verbs.RemoteWrite)}}
+					l.Write = []wire.Chunk{{c.bind(c.data.Slice(0, 10), verbs.RemoteWrite)}}
 				}
-				h := Header{XID: xid, Version: 1, Credits: 4, Proc: MsgP, Align: uint32(align), Threshold: 100, Lists: l}
+				h := Header{XID: xid, Version: 1, Credits: 4, Proc: wire.ProcMsgP, Align: uint32(align), Threshold: 100, Lists: l}
 				at := len(encodeHeader(&h))
 				want := testPattern(n)
 				body := rpcCall(xid, procSum, uint32(n))
@@ -62,8 +63,8 @@ func TestServerPadded(t *testing.T) {
 	want := testPattern(5000)
 	copy(c.data.Bytes(), want)
 	body, pos := sumCall(7, len(want))
-	l := Lists{Read: []ReadSegment{{pos, c.bind(c.data.Slice(0, len(want)), verbs.RemoteRead)}}}
-	c.call(Header{XID: 7, Version: 1, Credits: 4, Proc: MsgP, Align: 64, Threshold: 100, Lists: l}, body)
+	l := wire.Lists{Read: []wire.ReadSegment{{Position: pos, Segment: c.bind(c.data.Slice(0, len(want)), verbs.RemoteRead)}}}
+	c.call(Header{XID: 7, Version: 1, Credits: 4, Proc: wire.ProcMsgP, Align: 64, Threshold: 100, Lists: l}, body)
 	if _, got := c.reply(); !bytes.Equal(got, rpcAccepted(7, sumReply(want)...)) {
 		t.Errorf("read chunk in a padded call: %x", got)
 	}
@@ -75,16 +76,16 @@ func TestServerPaddedWrong(t *testing.T) {
 	c := dialRaw(t, s.addr, peerSizes(4096))
 	whole := append(append(rpcCall(1, procSum, 200), testPattern(200)...), xdrWords(0xbbbb)...)
 	for _, align := range []uint32{64, 1000, math.MaxInt32, math.MaxUint32} {
-		h := Header{XID: 1, Version: 1, Credits: 4, Proc: MsgP, Align: align, Threshold: 100}
+		h := Header{XID: 1, Version: 1, Credits: 4, Proc: wire.ProcMsgP, Align: align, Threshold: 100}
 		c.call(h, whole)
 		if _, got := c.reply(); !bytes.Equal(got, xdrWords(1, 1, 0, 0, 0, uint32(transport.GarbageArgs))) {
 			t.Errorf("align %d: %x", align, got)
 		}
 	}
-	for n := FixedHeaderLen; n < EmptyHeaderLen+padHeaderLen; n++ {
-		h := Header{XID: 9, Version: 1, Credits: 4, Proc: MsgP, Align: 64, Threshold: 100}
+	for n := wire.FixedLen; n < wire.EmptyLen1+wire.PadLen; n++ {
+		h := Header{XID: 9, Version: 1, Credits: 4, Proc: wire.ProcMsgP, Align: 64, Threshold: 100}
 		c.send(encodeHeader(&h)[:n], nil)
-		c.wantError(9, ErrChunk)
+		c.wantError(9, wire.ErrChunk)
 	}
 	c.ping(2)
 }
@@ -94,7 +95,7 @@ func TestRequesterTakesPadded(t *testing.T) {
 	for _, align := range []int{0, 4, 32, 512} {
 		for _, n := range []int{1, 99, 100, 500} {
 			addr := startPeer(t, peerSizes(4096), answersFirst(func(q *peerCall) []byte {
-				h := Header{XID: q.XID, Version: 1, Credits: 16, Proc: MsgP, Align: uint32(align), Threshold: 100}
+				h := Header{XID: q.XID, Version: 1, Credits: 16, Proc: wire.ProcMsgP, Align: uint32(align), Threshold: 100}
 				head := encodeHeader(&h)
 				body := rpcAccepted(q.XID, uint32(n))
 				if n >= 100 && align > 0 {
@@ -129,13 +130,13 @@ func TestRequesterPads(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if q.Proc == MsgP && (q.Align != align || q.Threshold != threshold) {
+			if q.Proc == wire.ProcMsgP && (q.Align != align || q.Threshold != threshold) {
 				return fmt.Errorf("header %+v", q.Header)
 			}
 			whole := append(encodeHeader(&q.Header), q.body...)
 			i := bytes.Index(whole, testPattern(400))
 			mu.Lock()
-			if q.Proc != MsgP {
+			if q.Proc != wire.ProcMsgP {
 				i = -i
 			}
 			at = append(at, i)
@@ -197,8 +198,8 @@ func TestPaddingRefused(t *testing.T) {
 				return err
 			}
 			reply := q.inline(5)
-			if q.Proc == MsgP {
-				reply = xdrWords(q.XID, 1, 16, uint32(Error), uint32(ErrChunk))
+			if q.Proc == wire.ProcMsgP {
+				reply = xdrWords(q.XID, 1, 16, uint32(wire.ProcError), uint32(wire.ErrChunk))
 			}
 			if err := p.send(reply); err != nil {
 				return err
@@ -223,7 +224,7 @@ func TestPaddingRefused(t *testing.T) {
 	// What is refused for another reason is not tried again.
 	r = dialPeer(t, startPeer(t, peerSizes(4096), answersFirst(func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 4, 2) })), nil)
 	var re *ReplyError
-	if err := r.do(within(t, patience), pingCall(nil)); !errors.As(err, &re) || re.Code != ErrChunk {
+	if err := r.do(within(t, patience), pingCall(nil)); !errors.As(err, &re) || re.Code != wire.ErrChunk {
 		t.Errorf("got %v", err)
 	}
 }

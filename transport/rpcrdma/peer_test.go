@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
@@ -202,7 +203,7 @@ func (p *peer) sendInvalidate(b []byte, rkey uint32) error {
 }
 
 // read fetches a segment.
-func (p *peer) read(s Segment) ([]byte, error) {
+func (p *peer) read(s wire.Segment) ([]byte, error) {
 	local := p.data.Slice(0, int(s.Length))
 	if err := p.post(verbs.SendWR{Op: verbs.OpRead, RKey: s.Handle, Addr: s.Offset, Local: mem.Vec{local}}); err != nil {
 		return nil, err
@@ -211,7 +212,7 @@ func (p *peer) read(s Segment) ([]byte, error) {
 }
 
 // readAll fetches the segments of a read list one after the other.
-func (p *peer) readAll(l []ReadSegment) ([]byte, error) {
+func (p *peer) readAll(l []wire.ReadSegment) ([]byte, error) {
 	var b []byte
 	for _, s := range l {
 		d, err := p.read(s.Segment)
@@ -224,8 +225,8 @@ func (p *peer) readAll(l []ReadSegment) ([]byte, error) {
 }
 
 // write places data in a chunk, and returns the chunk as a reply has it.
-func (p *peer) write(c Chunk, data []byte) (Chunk, error) {
-	back := append(Chunk{}, c...)
+func (p *peer) write(c wire.Chunk, data []byte) (wire.Chunk, error) {
+	back := append(wire.Chunk{}, c...)
 	for i := range back {
 		n := min(len(data), int(back[i].Length))
 		back[i].Length = uint32(n)
@@ -248,22 +249,22 @@ func rpcAccepted(xid uint32, results ...uint32) []byte {
 }
 
 // header encodes a reply's header that grants credits.
-func (q *peerCall) header(proc Proc, credits uint32, l Lists) []byte {
-	h := Header{XID: q.XID, Version: q.Version, Credits: credits, Proc: proc, Lists: l, V2: V2{Direction: DirReply}}
+func (q *peerCall) header(proc wire.Proc, credits uint32, l wire.Lists) []byte {
+	h := Header{XID: q.XID, Version: q.Version, Credits: credits, Proc: proc, Lists: l, V2: V2{Direction: wire.DirReply}}
 	return encodeHeader(&h)
 }
 
 // inline is a whole reply without chunks, in which what was offered is unused.
 func (q *peerCall) inline(results ...uint32) []byte {
-	var l Lists
+	var l wire.Lists
 	for _, c := range q.Lists.Write {
-		back := append(Chunk{}, c...)
+		back := append(wire.Chunk{}, c...)
 		for i := range back {
 			back[i].Length = 0
 		}
 		l.Write = append(l.Write, back)
 	}
-	return append(q.header(Msg, 32, l), rpcAccepted(q.XID, results...)...)
+	return append(q.header(wire.ProcMsg, 32, l), rpcAccepted(q.XID, results...)...)
 }
 
 // answerAll answers every call with the results given.
@@ -398,7 +399,7 @@ func testPattern(n int) []byte {
 }
 
 func peerSizes(n int) []byte {
-	return PrivateData{SendSize: n, RecvSize: n}.Append(nil)
+	return wire.PrivateData{SendSize: n, RecvSize: n}.Append(nil)
 }
 
 func beUint32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }

@@ -1,6 +1,9 @@
 package rpcrdma
 
-import "github.com/rdmafs/rdmafs/transport/xdr"
+import (
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
+	"github.com/rdmafs/rdmafs/transport/xdr"
+)
 
 // CallWay is how a call travels.
 type CallWay uint8
@@ -96,7 +99,7 @@ type Demands struct {
 func (d *Demands) segments(n int) bool { return d.MaxSegments == 0 || n <= d.MaxSegments }
 
 // emptyHeader is the length of a header in which all lists are empty.
-func (t *Terms) emptyHeader() int { return emptyHeaderLen(t.Version) }
+func (t *Terms) emptyHeader() int { return wire.EmptyLen(t.Version) }
 
 // Plan says how one call and its reply travel.
 type Plan struct {
@@ -160,7 +163,7 @@ func (p *Plan) planReply(s *Shape, t Terms) int {
 			chunk++
 		}
 		direct = direct && t.segments(chunk)
-		n += writeListLen(chunk)
+		n += wire.WriteChunkLen(chunk)
 	}
 	if direct && segs <= maxPlanSegments &&
 		t.emptyHeader()+n+s.ReplyHead <= t.RecvInline {
@@ -168,7 +171,7 @@ func (p *Plan) planReply(s *Shape, t Terms) int {
 		return n
 	}
 	p.Reply, p.ReplyLen = ReplyChunk, max(whole+xdr.Pad(whole), t.MinReply)
-	return replyChunkLen(1)
+	return wire.ReplyChunkLen(1)
 }
 
 // planCall chooses how the call travels, given the header's length without a
@@ -197,21 +200,21 @@ func (p *Plan) planCall(s *Shape, t Terms) int {
 		p.Reduced.add(largest)
 		segs += s.Send[largest].Segs
 		rest -= s.Send[largest].padded()
-		if p.HeaderLen+readListLen(segs)+rest <= t.SendInline {
+		if p.HeaderLen+wire.ReadListLen(segs)+rest <= t.SendInline {
 			p.Call = CallReadChunk
-			return readListLen(segs)
+			return wire.ReadListLen(segs)
 		}
 	}
 	p.Call = CallPositionZero
 	if rest == s.Head && segs < maxPlanSegments {
-		return readListLen(1 + segs)
+		return wire.ReadListLen(1 + segs)
 	}
 	p.Reduced = 0
 	pieces := s.pieces(0)
 	if pieces > maxPlanSegments || !t.segments(pieces) {
 		p.Copy, pieces = true, 1
 	}
-	return readListLen(pieces)
+	return wire.ReadListLen(pieces)
 }
 
 // pieces is the number of segments of a call without its reduced payloads: the
@@ -234,14 +237,3 @@ func (s *Shape) pieces(reduced itemSet) int {
 	}
 	return n
 }
-
-// What lists add to a header in which all are empty (RFC 8166 section 4.7 shows
-// them): for each entry or chunk of a list the word that
-// announces it; for each array the word that counts it.
-func readListLen(segs int) int  { return segs * (4 + 4 + segmentLen) }
-func writeListLen(segs int) int { return 4 + 4 + segs*segmentLen }
-
-// The word that announces a reply chunk takes the place of the one that denies it.
-func replyChunkLen(segs int) int { return 4 + segs*segmentLen }
-
-const segmentLen = 16

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
@@ -191,7 +192,7 @@ func checkPlan(t *testing.T, what string, s *Shape, terms Terms) {
 	if sent > terms.SendInline {
 		t.Errorf("%s: sends %d bytes", what, sent)
 	}
-	provisions := p.HeaderLen - EmptyHeaderLen
+	provisions := p.HeaderLen - wire.EmptyLen1
 	switch p.Call {
 	case CallReadChunk:
 		provisions -= 24 * segs
@@ -204,15 +205,15 @@ func checkPlan(t *testing.T, what string, s *Shape, terms Terms) {
 		}
 		provisions -= 24 * n
 	}
-	if (p.Call == CallInline) != (EmptyHeaderLen+provisions+call <= terms.SendInline) {
+	if (p.Call == CallInline) != (wire.EmptyLen1+provisions+call <= terms.SendInline) {
 		t.Errorf("%s: call way %d", what, p.Call)
 	}
-	if (p.Reply == ReplyInline) != (EmptyHeaderLen+reply <= terms.RecvInline) {
+	if (p.Reply == ReplyInline) != (wire.EmptyLen1+reply <= terms.RecvInline) {
 		t.Errorf("%s: reply way %d", what, p.Reply)
 	}
 	switch p.Reply {
 	case ReplyWriteList:
-		if terms.NoDDP || EmptyHeaderLen+provisions+s.ReplyHead > terms.RecvInline {
+		if terms.NoDDP || wire.EmptyLen1+provisions+s.ReplyHead > terms.RecvInline {
 			t.Errorf("%s: write list", what)
 		}
 	case ReplyChunk:
@@ -233,7 +234,7 @@ func FuzzPlan(f *testing.F) {
 		if recv > 0 {
 			s.Recv = []Item{{Len: int(recv), Segs: int(recvSegs) + 1}}
 		}
-		terms := Terms{Version: Version1, SendInline: max(int(inline), MinInline), RecvInline: max(int(inline), MinInline), NoDDP: noDDP}
+		terms := Terms{Version: Version1, SendInline: max(int(inline), wire.MinInline), RecvInline: max(int(inline), wire.MinInline), NoDDP: noDDP}
 		checkPlan(t, fmt.Sprintf("%+v at %+v", s, terms), &s, terms)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 )
 
 // props is one end's part in the exchange of transport properties (the draft,
@@ -17,7 +18,7 @@ type props struct {
 	// receiveMax is the size of the receive buffers, sendMax that of the
 	// longest message this end makes of itself.
 	receiveMax, sendMax int
-	backward            BackwardSupport
+	backward            wire.BackwardSupport
 
 	mu sync.Mutex
 	// state is that of our request to the peer; asked is the size requested,
@@ -30,7 +31,7 @@ type props struct {
 
 	// What the peer has told, or else the defaults.
 	peerSize     int
-	peerBackward BackwardSupport
+	peerBackward wire.BackwardSupport
 
 	// size is that of receives posted from now on, told what the peer may
 	// count on. posted is the size of each receive that waits for a message, 0
@@ -41,7 +42,7 @@ type props struct {
 
 	// Our own messages have the XIDs that follow base, up to xid.
 	base, xid uint32
-	out       []Header
+	out       []wire.Message
 }
 
 // maxPropsOut bounds the messages that wait to be sent. A peer that makes more
@@ -51,21 +52,21 @@ const maxPropsOut = 16
 var errPropsFlood = fmt.Errorf("%w: property messages come faster than their answers are taken", transport.ErrProtocol)
 
 // newProps is for a connection with that many receive buffers of receiveMax bytes.
-func newProps(receives, receiveMax, sendMax int, backward BackwardSupport) *props {
+func newProps(receives, receiveMax, sendMax int, backward wire.BackwardSupport) *props {
 	return &props{
 		receiveMax: receiveMax, sendMax: sendMax, backward: backward,
 		size: receiveMax, told: receiveMax, posted: make([]int, receives),
-		peerSize: DefaultInline2, peerBackward: BackwardInline,
+		peerSize: wire.DefaultInline2, peerBackward: wire.BackwardInline,
 	}
 }
 
 // backwardSupport is what an end receives of the backward direction if it takes
 // part in it at all: everything.
-func backwardSupport(takes bool) BackwardSupport {
+func backwardSupport(takes bool) wire.BackwardSupport {
 	if takes {
-		return BackwardGeneral
+		return wire.BackwardGeneral
 	}
-	return BackwardNone
+	return wire.BackwardNone
 }
 
 // post returns the size with which receive buffer id is to be posted now.
@@ -90,10 +91,10 @@ func (p *props) took(id int) (due bool) {
 	if p.stale--; p.stale > 0 {
 		return false
 	}
-	h := p.header(UpdProp)
-	h.Props.AddUint32(PropReceiveSize, uint32(p.size))
+	m := &wire.UpdProp{Header: p.header(wire.ProcUpdProp)}
+	m.Props.AddUint32(wire.PropReceiveSize, uint32(p.size))
 	// Beyond maxPropsOut, if need be: one raise is under way at a time.
-	p.out = append(p.out, h)
+	p.out = append(p.out, m)
 	return true
 }
 
@@ -106,56 +107,56 @@ func (p *props) begin(xid uint32) {
 		return
 	}
 	p.begun, p.base, p.xid = true, xid, xid
-	h := p.header(ConnProp)
-	h.Props.AddUint32(PropReceiveSize, uint32(p.told))
-	h.Props.AddUint32(PropBackward, uint32(p.backward))
-	h.NoChange.Set(1)
-	p.out = append(p.out, h)
+	m := &wire.ConnProp{Header: p.header(wire.ProcConnProp)}
+	m.Props.AddUint32(wire.PropReceiveSize, uint32(p.told))
+	m.Props.AddUint32(wire.PropBackward, uint32(p.backward))
+	m.NoChange.Set(1)
+	p.out = append(p.out, m)
 }
 
 // header starts a message of our own. p.mu is held.
-func (p *props) header(proc Proc) Header {
+func (p *props) header(proc wire.Proc) wire.Header {
 	p.xid++
-	return Header{XID: p.xid, Version: Version2, Proc: proc}
+	return wire.Header{XID: p.xid, Version: Version2, Proc: proc}
 }
 
-// next takes the next message to be sent.
-func (p *props) next() (h Header, ok bool) {
+// next takes the next message to be sent, and returns nil if there is none.
+func (p *props) next() wire.Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.out) == 0 {
-		return Header{}, false
+		return nil
 	}
-	h = p.out[0]
+	m := p.out[0]
 	p.out = append(p.out[:0], p.out[1:]...)
-	return h, true
+	return m
 }
 
 // sent notes that what next returned has been sent.
-func (p *props) sent(h *Header) {
+func (p *props) sent(m wire.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch h.Proc {
-	case ConnProp:
+	switch m.(type) {
+	case *wire.ConnProp:
 		p.announced = true
-	case UpdProp:
+	case *wire.UpdProp:
 		p.told = p.size
 	}
 }
 
 // answer makes a message due that answers one of the peer's.
-func (p *props) answer(h Header) error {
+func (p *props) answer(m wire.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.push(h)
+	return p.push(m)
 }
 
 // push is answer. p.mu is held.
-func (p *props) push(h Header) error {
+func (p *props) push(m wire.Message) error {
 	if len(p.out) >= maxPropsOut {
 		return errPropsFlood
 	}
-	p.out = append(p.out, h)
+	p.out = append(p.out, m)
 	return nil
 }
 
@@ -177,7 +178,7 @@ func (p *props) receiveLimit() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.announced || p.state == propsUnknown {
-		return min(DefaultInline2, p.told)
+		return min(wire.DefaultInline2, p.told)
 	}
 	return p.told
 }
@@ -186,7 +187,7 @@ func (p *props) receiveLimit() int {
 // ends have told.
 type propsInForce struct {
 	send, receive, told, peer int
-	backward, peerBackward    BackwardSupport
+	backward, peerBackward    wire.BackwardSupport
 }
 
 func (p *props) inForce() propsInForce {
@@ -197,7 +198,7 @@ func (p *props) inForce() propsInForce {
 }
 
 // peerTakes tells what of the backward direction the peer receives.
-func (p *props) peerTakes() BackwardSupport {
+func (p *props) peerTakes() wire.BackwardSupport {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.peerBackward

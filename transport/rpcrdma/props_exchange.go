@@ -1,5 +1,7 @@
 package rpcrdma
 
+import "github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
+
 // propsState is where our request for a change of the peer's receive size stands.
 type propsState uint8
 
@@ -30,19 +32,19 @@ var propsNext = [propsStates][propsEvents]propsState{
 }
 
 // received takes a message about properties. An error ends the connection.
-func (p *props) received(h *Header) error {
+func (p *props) received(m wire.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch h.Proc {
-	case ConnProp:
-		return p.introduced(h)
-	case UpdProp:
-		p.learn(&h.Props)
-	case ReqProp:
-		return p.push(p.respond(h))
-	case ResProp:
-		if p.state == propsAsked && h.XID == p.askedXID {
-			p.answered(h)
+	switch m := m.(type) {
+	case *wire.ConnProp:
+		return p.introduced(m)
+	case *wire.UpdProp:
+		p.learn(&m.Props)
+	case *wire.ReqProp:
+		return p.push(p.respond(m))
+	case *wire.ResProp:
+		if p.state == propsAsked && m.XID == p.askedXID {
+			p.answered(m)
 		}
 	}
 	return nil
@@ -52,56 +54,56 @@ func (p *props) received(h *Header) error {
 // its default and does not change. The peer is asked for a receive size that
 // suits the longest message that this end makes: a larger one saves chunks, a
 // smaller one the peer's memory.
-func (p *props) introduced(h *Header) error {
-	p.peerSize, p.peerBackward = DefaultInline2, BackwardInline
+func (p *props) introduced(h *wire.ConnProp) error {
+	p.peerSize, p.peerBackward = wire.DefaultInline2, wire.BackwardInline
 	p.learn(&h.Props)
 	changes := false
 	for i, v := range h.Props.All() {
-		if v.ID == PropReceiveSize {
+		if v.ID == wire.PropReceiveSize {
 			changes = !h.NoChange.Has(i)
 		}
 	}
-	want := max(p.sendMax, DefaultInline2)
+	want := max(p.sendMax, wire.DefaultInline2)
 	if p.state != propsUnknown || !changes || want == p.peerSize {
 		p.state = propsNext[p.state][propsSuit]
 		return nil
 	}
 	p.state = propsNext[p.state][propsDiffer]
-	ask := p.header(ReqProp)
-	ask.Props.AddUint32(PropReceiveSize, uint32(want))
+	ask := &wire.ReqProp{Header: p.header(wire.ProcReqProp)}
+	ask.Props.AddUint32(wire.PropReceiveSize, uint32(want))
 	p.asked, p.askedXID = want, ask.XID
 	return p.push(ask)
 }
 
 // learn takes over what a set says about properties that are known here. No
 // receive is smaller than the default: section 3.3.
-func (p *props) learn(set *PropSet) {
+func (p *props) learn(set *wire.PropSet) {
 	for _, v := range set.All() {
-		n, _ := v.uint32()
+		n, _ := v.Uint32()
 		switch v.ID {
-		case PropReceiveSize:
-			p.peerSize = max(int(n), DefaultInline2)
-		case PropBackward:
-			p.peerBackward = BackwardSupport(n)
+		case wire.PropReceiveSize:
+			p.peerSize = max(int(n), wire.DefaultInline2)
+		case wire.PropBackward:
+			p.peerBackward = wire.BackwardSupport(n)
 		}
 	}
 }
 
 // respond makes the RDMA2_RESPROP to a request (section 6.3.3).
-func (p *props) respond(req *Header) Header {
-	h := Header{XID: req.XID, Version: Version2, Proc: ResProp, V2: V2{Direction: DirReply}}
+func (p *props) respond(req *wire.ReqProp) *wire.ResProp {
+	h := &wire.ResProp{Header: wire.Header{XID: req.XID, Version: Version2, Proc: wire.ProcResProp}}
 	sized := false
 	for i, v := range req.Props.All() {
-		want, _ := v.uint32()
+		want, _ := v.Uint32()
 		switch {
-		case v.ID == PropReceiveSize && !sized && p.size == p.told:
+		case v.ID == wire.PropReceiveSize && !sized && p.size == p.told:
 			sized = true
 			if now := p.resize(int(want)); now == int(want) {
 				h.Done.Set(i)
 			} else {
-				h.Props.AddUint32(PropReceiveSize, uint32(now))
+				h.Props.AddUint32(wire.PropReceiveSize, uint32(now))
 			}
-		case v.ID == PropBackward && want == uint32(p.backward):
+		case v.ID == wire.PropBackward && want == uint32(p.backward):
 			h.Done.Set(i)
 		default:
 			h.Rejected.Set(i)
@@ -115,7 +117,7 @@ func (p *props) respond(req *Header) Header {
 // does already, because it has asked for it. A higher one it may not as long as
 // there are receives of the old size: took tells it later.
 func (p *props) resize(want int) int {
-	p.size = min(max(want, DefaultInline2), p.receiveMax)
+	p.size = min(max(want, wire.DefaultInline2), p.receiveMax)
 	p.stale = 0
 	for _, n := range p.posted {
 		if n > 0 && n < p.size {
@@ -131,13 +133,13 @@ func (p *props) resize(want int) int {
 // answered takes the RDMA2_RESPROP to our request, which was for one property.
 // Unless exactly one of done, rejected and other speaks of it, it counts as
 // rejected (section 6.3.3).
-func (p *props) answered(h *Header) {
+func (p *props) answered(h *wire.ResProp) {
 	p.state = propsNext[p.state][propsAnswer]
 	other, says := 0, 0
 	for _, v := range h.Props.All() {
-		if v.ID == PropReceiveSize {
-			n, _ := v.uint32()
-			other = max(int(n), DefaultInline2)
+		if v.ID == wire.PropReceiveSize {
+			n, _ := v.Uint32()
+			other = max(int(n), wire.DefaultInline2)
 			says++
 		}
 	}

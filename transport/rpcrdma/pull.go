@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 )
@@ -91,7 +92,7 @@ func (l *link) pullFailed(err error) error {
 // any more.
 func (l *link) sendDone(s *slot) {
 	ctx := context.Background()
-	h := Header{XID: s.xid, Version: Version1, Credits: uint32(l.credits.requested), Proc: Done}
+	h := wire.Done{Header: wire.Header{XID: s.xid, Version: Version1, Credits: uint32(l.credits.requested), Proc: wire.ProcDone}}
 	s.hw.Reset(s.header.Bytes(), nil)
 	h.Append(&s.hw)
 	s.local = append(s.local[:0], s.header.Slice(0, len(s.hw.Bytes())))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -88,7 +89,7 @@ func TestReadRepliesOfferedChunksFirst(t *testing.T) {
 }
 
 // read fetches what a read segment names.
-func (c *rawClient) read(s Segment) []byte {
+func (c *rawClient) read(s wire.Segment) []byte {
 	c.t.Helper()
 	local := c.data.Slice(0, int(s.Length))
 	c.post(verbs.SendWR{Op: verbs.OpRead, RKey: s.Handle, Addr: s.Offset, Local: mem.Vec{local}})
@@ -100,7 +101,7 @@ func (c *rawClient) read(s Segment) []byte {
 
 func (c *rawClient) sendDone(xid uint32) {
 	c.t.Helper()
-	c.send(xdrWords(xid, 1, 16, uint32(Done)), nil)
+	c.send(xdrWords(xid, 1, 16, uint32(wire.ProcDone)), nil)
 }
 
 // TestServerReadReply has the responder expose an inline reply's payloads, and
@@ -108,9 +109,9 @@ func (c *rawClient) sendDone(xid uint32) {
 func TestServerReadReply(t *testing.T) {
 	s := startServer(t, ServerConfig{ReadReplies: true})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	c.call(msgHeader(5, Lists{}), rpcCall(5, procFill, 5001, 2))
+	c.call(msgHeader(5, wire.Lists{}), rpcCall(5, procFill, 5001, 2))
 	h, body := c.reply()
-	if h.Proc != Msg || !bytes.Equal(body, rpcAccepted(5, 5001, 0, 5001, 1)) || len(h.Lists.Read) != 4 {
+	if h.Proc != wire.ProcMsg || !bytes.Equal(body, rpcAccepted(5, 5001, 0, 5001, 1)) || len(h.Lists.Read) != 4 {
 		t.Fatalf("got %+v, %x", h, body)
 	}
 	want := testPattern(5001)
@@ -145,7 +146,7 @@ func TestDoneClosesEveryKey(t *testing.T) {
 	s := startServer(t, ServerConfig{ReadReplies: true})
 	for i := range 4 {
 		c := dialRaw(t, s.addr, peerSizes(4096))
-		c.call(msgHeader(5, Lists{}), rpcCall(5, procFill, 5001, 2))
+		c.call(msgHeader(5, wire.Lists{}), rpcCall(5, procFill, 5001, 2))
 		h, _ := c.reply()
 		if len(h.Lists.Read) != 4 {
 			t.Fatalf("got %+v", h)
@@ -164,9 +165,9 @@ func TestServerReadReplyLong(t *testing.T) {
 	s := startServerWith(t, ServerConfig{ReadReplies: true}, longProgram{})
 	c := dialRaw(t, s.addr, peerSizes(1024))
 	for xid, payload := range []uint32{0, 4999} {
-		c.call(msgHeader(uint32(xid), Lists{}), rpcCall(uint32(xid), 1, payload))
+		c.call(msgHeader(uint32(xid), wire.Lists{}), rpcCall(uint32(xid), 1, payload))
 		h, body := c.reply()
-		if h.Proc != NoMsg || len(body) != 0 || h.Lists.Read[0].Position != 0 || len(h.Lists.Read) != 1+min(int(payload), 1) {
+		if h.Proc != wire.ProcNoMsg || len(body) != 0 || h.Lists.Read[0].Position != 0 || len(h.Lists.Read) != 1+min(int(payload), 1) {
 			t.Fatalf("got %+v and %d bytes", h, len(body))
 		}
 		words := make([]uint32, 1000)
@@ -207,7 +208,7 @@ func TestServerWriteAndReadChunks(t *testing.T) {
 	s := startServer(t, ServerConfig{ReadReplies: true})
 	c := dialRaw(t, s.addr, peerSizes(4096))
 	k := c.bind(c.data.Slice(1<<20, 6000), verbs.RemoteWrite)
-	c.call(msgHeader(5, Lists{Write: []Chunk{{k}}}), rpcCall(5, procFill, 6000, 2))
+	c.call(msgHeader(5, wire.Lists{Write: []wire.Chunk{{k}}}), rpcCall(5, procFill, 6000, 2))
 	h, _ := c.reply()
 	want := testPattern(6000)
 	if len(h.Lists.Read) != 2 || h.Lists.Write[0].Len() != 6000 || h.Lists.Read[0].Position != 28+6000+8 {
@@ -228,12 +229,12 @@ func TestDoneCredits(t *testing.T) {
 	s := startServer(t, ServerConfig{ReadReplies: true, Credits: 4})
 	c := dialRaw(t, s.addr, peerSizes(4096))
 	for xid, want := range []uint32{3, 2, 1, 1} {
-		c.call(msgHeader(uint32(xid), Lists{}), rpcCall(uint32(xid), procFill, 5000, 1))
+		c.call(msgHeader(uint32(xid), wire.Lists{}), rpcCall(uint32(xid), procFill, 5000, 1))
 		if h, _ := c.reply(); h.Credits != want || len(h.Lists.Read) != 2 {
 			t.Errorf("reply %d: %+v, want %d credits", xid, h, want)
 		}
 	}
-	c.call(msgHeader(4, Lists{}), rpcCall(4, procFill, 5000, 1))
+	c.call(msgHeader(4, wire.Lists{}), rpcCall(4, procFill, 5000, 1))
 	for xid := range uint32(3) {
 		c.ping(10 + xid)
 	}
@@ -248,7 +249,7 @@ func TestDoneCredits(t *testing.T) {
 		c.sendDone(xid)
 	}
 	eventually(t, "all closed", func() bool { return s.Stats().Dones == 5 && s.Stats().Memory.Leases == 0 })
-	c.call(msgHeader(20, Lists{}), rpcCall(20, procNull))
+	c.call(msgHeader(20, wire.Lists{}), rpcCall(20, procNull))
 	if h, _ := c.reply(); h.Credits != 4 {
 		t.Errorf("%d credits afterwards", h.Credits)
 	}
@@ -258,7 +259,7 @@ func TestDoneCredits(t *testing.T) {
 func TestDoneTimeout(t *testing.T) {
 	s := startServer(t, ServerConfig{ReadReplies: true, DoneTimeout: 50 * time.Millisecond})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	c.call(msgHeader(1, Lists{}), rpcCall(1, procFill, 5000, 1))
+	c.call(msgHeader(1, wire.Lists{}), rpcCall(1, procFill, 5000, 1))
 	c.reply()
 	c.wantLost()
 	eventually(t, "memory back", func() bool { return s.Stats().Memory.Leases == 0 && s.Stats().Drops == 1 })
@@ -268,32 +269,32 @@ func TestDoneTimeout(t *testing.T) {
 func TestDoneAmbiguous(t *testing.T) {
 	s := startServer(t, ServerConfig{ReadReplies: true})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	c.call(msgHeader(1, Lists{}), rpcCall(1, procFill, 5000, 1))
+	c.call(msgHeader(1, wire.Lists{}), rpcCall(1, procFill, 5000, 1))
 	c.reply()
-	c.call(msgHeader(1, Lists{}), rpcCall(1, procFill, 5000, 1))
+	c.call(msgHeader(1, wire.Lists{}), rpcCall(1, procFill, 5000, 1))
 	c.wantLost()
 }
 
 // expose opens b to the requester, at off of the peer's memory.
-func (p *peer) expose(off int, b []byte) (Segment, error) {
+func (p *peer) expose(off int, b []byte) (wire.Segment, error) {
 	s := p.data.Slice(off, len(b))
 	copy(s.Bytes(), b)
 	w, err := p.conn.NewWindow()
 	if err != nil {
-		return Segment{}, err
+		return wire.Segment{}, err
 	}
-	seg := Segment{Handle: w.Next(s), Length: uint32(len(b)), Offset: w.Addr(s)}
+	seg := wire.Segment{Handle: w.Next(s), Length: uint32(len(b)), Offset: w.Addr(s)}
 	return seg, p.post(verbs.SendWR{Op: verbs.OpBind, Window: w, Access: verbs.RemoteRead, Local: mem.Vec{s}})
 }
 
 // exposeAll makes a read list of parts at their positions.
-func (p *peer) exposeAll(at []uint32, parts ...[]byte) (l []ReadSegment, err error) {
+func (p *peer) exposeAll(at []uint32, parts ...[]byte) (l []wire.ReadSegment, err error) {
 	for i, b := range parts {
 		s, err := p.expose(i*100_000, b)
 		if err != nil {
 			return nil, err
 		}
-		l = append(l, ReadSegment{at[i], s})
+		l = append(l, wire.ReadSegment{Position: at[i], Segment: s})
 	}
 	return l, nil
 }
@@ -304,7 +305,7 @@ func (p *peer) wantDone(xid uint32) error {
 	if err != nil {
 		return err
 	}
-	if d.Proc != Done || d.XID != xid || len(d.body) != 0 {
+	if d.Proc != wire.ProcDone || d.XID != xid || len(d.body) != 0 {
 		return fmt.Errorf("got %+v, want RDMA_DONE for %#x", d, xid)
 	}
 	return nil
@@ -317,26 +318,26 @@ func TestRequesterPulls(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		n     int // what the results say
-		proc  Proc
+		proc  wire.Proc
 		at    []uint32
 		parts [][]byte
 		ok    bool
 	}{
-		{"one segment", 9000, Msg, []uint32{28}, [][]byte{data}, true},
-		{"several", 9000, Msg, []uint32{28, 28, 28}, [][]byte{data[:1], data[1:5000], data[5000:]}, true},
-		{"ragged", 8999, Msg, []uint32{28}, [][]byte{data[:8999]}, true},
-		{"with its roundup", 8999, Msg, []uint32{28, 28}, [][]byte{data[:8999], roundup[:1]}, true},
-		{"roundup as a chunk of its own", 8998, Msg, []uint32{28, 28 + 8998}, [][]byte{data[:8998], roundup[:2]}, true},
-		{"Position Zero", 9000, NoMsg, []uint32{0, 28}, [][]byte{nil, data}, true},
-		{"all at Position Zero", 9000, NoMsg, []uint32{0, 0}, [][]byte{nil, data}, true},
-		{"a byte too few", 9000, Msg, []uint32{28}, [][]byte{data[:8999]}, false},
-		{"a byte too many", 8999, Msg, []uint32{28, 28}, [][]byte{data[:8999], roundup[:2]}, false},
-		{"misaligned", 9000, Msg, []uint32{27}, [][]byte{data}, false},
-		{"where no item is", 9000, Msg, []uint32{24}, [][]byte{data}, false},
-		{"past the end", 9000, Msg, []uint32{32}, [][]byte{data}, false},
-		{"Position Zero in RDMA_MSG", 9000, Msg, []uint32{0}, [][]byte{data}, false},
-		{"RDMA_NOMSG without Position Zero", 9000, NoMsg, []uint32{28}, [][]byte{data}, false},
-		{"more than the call allows", 9000, Msg, []uint32{28, 28}, [][]byte{data, data}, false},
+		{"one segment", 9000, wire.ProcMsg, []uint32{28}, [][]byte{data}, true},
+		{"several", 9000, wire.ProcMsg, []uint32{28, 28, 28}, [][]byte{data[:1], data[1:5000], data[5000:]}, true},
+		{"ragged", 8999, wire.ProcMsg, []uint32{28}, [][]byte{data[:8999]}, true},
+		{"with its roundup", 8999, wire.ProcMsg, []uint32{28, 28}, [][]byte{data[:8999], roundup[:1]}, true},
+		{"roundup as a chunk of its own", 8998, wire.ProcMsg, []uint32{28, 28 + 8998}, [][]byte{data[:8998], roundup[:2]}, true},
+		{"Position Zero", 9000, wire.ProcNoMsg, []uint32{0, 28}, [][]byte{nil, data}, true},
+		{"all at Position Zero", 9000, wire.ProcNoMsg, []uint32{0, 0}, [][]byte{nil, data}, true},
+		{"a byte too few", 9000, wire.ProcMsg, []uint32{28}, [][]byte{data[:8999]}, false},
+		{"a byte too many", 8999, wire.ProcMsg, []uint32{28, 28}, [][]byte{data[:8999], roundup[:2]}, false},
+		{"misaligned", 9000, wire.ProcMsg, []uint32{27}, [][]byte{data}, false},
+		{"where no item is", 9000, wire.ProcMsg, []uint32{24}, [][]byte{data}, false},
+		{"past the end", 9000, wire.ProcMsg, []uint32{32}, [][]byte{data}, false},
+		{"Position Zero in RDMA_MSG", 9000, wire.ProcMsg, []uint32{0}, [][]byte{data}, false},
+		{"RDMA_NOMSG without Position Zero", 9000, wire.ProcNoMsg, []uint32{28}, [][]byte{data}, false},
+		{"more than the call allows", 9000, wire.ProcMsg, []uint32{28, 28}, [][]byte{data, data}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			addr := startPeer(t, peerSizes(1024), func(p *peer) error {
@@ -349,14 +350,14 @@ func TestRequesterPulls(t *testing.T) {
 				}
 				body := rpcAccepted(q.XID, uint32(c.n))
 				parts := append([][]byte{}, c.parts...)
-				if c.proc == NoMsg && parts[0] == nil {
+				if c.proc == wire.ProcNoMsg && parts[0] == nil {
 					parts[0], body = body, nil
 				}
 				l, err := p.exposeAll(c.at, parts...)
 				if err != nil {
 					return err
 				}
-				if err := p.send(append(q.header(c.proc, 16, Lists{Read: l}), body...)); err != nil {
+				if err := p.send(append(q.header(c.proc, 16, wire.Lists{Read: l}), body...)); err != nil {
 					return err
 				}
 				if err := p.wantDone(q.XID); err != nil {
@@ -389,7 +390,7 @@ func TestRequesterPullsNothing(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			b := append(q.header(Msg, 16, Lists{Read: []ReadSegment{{Position: 28}}}), rpcAccepted(q.XID, 0)...)
+			b := append(q.header(wire.ProcMsg, 16, wire.Lists{Read: []wire.ReadSegment{{Position: 28}}}), rpcAccepted(q.XID, 0)...)
 			if err := p.send(b); err != nil {
 				return err
 			}
@@ -418,7 +419,7 @@ func TestDoneKeepsTheCredit(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := p.send(append(q.header(Msg, 1, Lists{Read: l}), rpcAccepted(q.XID, 3000)...)); err != nil {
+			if err := p.send(append(q.header(wire.ProcMsg, 1, wire.Lists{Read: l}), rpcAccepted(q.XID, 3000)...)); err != nil {
 				return err
 			}
 			if err := p.wantDone(q.XID); err != nil {
@@ -454,7 +455,7 @@ func TestDoneForLateReply(t *testing.T) {
 		<-release
 		l, err := p.exposeAll([]uint32{28}, testPattern(3000))
 		if err == nil {
-			err = p.send(append(q.header(Msg, 16, Lists{Read: l}), rpcAccepted(q.XID, 3000)...))
+			err = p.send(append(q.header(wire.ProcMsg, 16, wire.Lists{Read: l}), rpcAccepted(q.XID, 3000)...))
 		}
 		if err == nil {
 			err = p.wantDone(q.XID)
@@ -480,7 +481,7 @@ func TestDoneForLateReply(t *testing.T) {
 
 // TestReadReplyUnwanted: without the option a read list in a reply is an error.
 func TestReadReplyUnwanted(t *testing.T) {
-	for _, proc := range []Proc{Msg, NoMsg} {
+	for _, proc := range []wire.Proc{wire.ProcMsg, wire.ProcNoMsg} {
 		ctx, cancel := context.WithCancel(within(t, patience))
 		addr := startPeer(t, peerSizes(1024), func(p *peer) error {
 			q, err := p.call()
@@ -488,14 +489,14 @@ func TestReadReplyUnwanted(t *testing.T) {
 				return err
 			}
 			at := []uint32{28}
-			if proc == NoMsg {
+			if proc == wire.ProcNoMsg {
 				at[0] = 0
 			}
 			l, err := p.exposeAll(at, rpcAccepted(q.XID, 5))
 			if err == nil {
-				err = p.send(append(q.header(proc, 16, Lists{Read: l}), rpcAccepted(q.XID, 5)...))
+				err = p.send(append(q.header(proc, 16, wire.Lists{Read: l}), rpcAccepted(q.XID, 5)...))
 			}
-			if err == nil && proc == NoMsg {
+			if err == nil && proc == wire.ProcNoMsg {
 				cancel() // it is dropped like a call back
 			}
 			return errors.Join(err, answerAll(5)(p))

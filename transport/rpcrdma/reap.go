@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
+	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -98,37 +100,94 @@ func (l *link) received(c *verbs.Completion) {
 	buf := int(c.ID)
 	b := l.bufs[buf].Bytes()[:c.Len]
 	l.d.stats.received.Add(uint64(c.Len))
-	n, err := parseHeader(b, &l.scratch, l.accepted())
-	h := &l.scratch
+	h, err := wire.ParseHeader(b, l.accepted())
 	if l.props.took(buf) {
 		l.kick()
 	}
 	if c.Invalidated {
 		l.invalidated(h.XID, c.InvalidatedKey)
 	}
-	switch {
-	case err != nil:
-		l.refuse(b, err)
-	case l.received2(h):
-	case h.Proc == Done:
-		l.badMessage() // discarded without answer (RFC 8166 section 4.6)
-	case reverseCall(h, b[n:]) && !l.pullable(h):
-		if l.callBack(arrival{buf, c.Len}) {
-			return
-		}
-	default:
-		buf = l.replied(h, buf, n, c.Len)
+	taken := false
+	if err == nil {
+		buf, taken, err = l.sort(&h, buf, b)
 	}
-	l.repost = append(l.repost, l.receive(buf))
+	if err != nil {
+		l.refuse(b, err)
+	}
+	if !taken {
+		l.repost = append(l.repost, l.receive(buf))
+	}
 }
 
-// callBack hands a call of the server's to who serves it. Unless we said that we
-// do, which is for the protocol above to say, no server may make any (RFC 8167
-// section 6): they are counted and not answered. Nor are those beyond the
-// credits. l.mu is held.
-func (l *link) callBack(a arrival) bool {
+// sort parses the message b in receive buffer buf, which has the Header h, and gives it to whom it concerns. It
+// returns the buffer to be posted in its place, unless that was taken. l.mu is held.
+func (l *link) sort(h *wire.Header, buf int, b []byte) (free int, taken bool, err error) {
+	m := arrived{buf: buf, len: len(b)}
+	switch h.Proc {
+	case wire.ProcMsg, wire.ProcNoMsg:
+		m.header, err = l.scratch.Parse(b)
+	case wire.ProcMsgP:
+		m.header, m.padding, err = parsePadded(&l.scratch, b)
+	case wire.ProcDone:
+		l.badMessage() // discarded without answer (RFC 8166 section 4.6)
+		return buf, false, nil
+	case wire.ProcError:
+		return buf, false, l.refused(b)
+	default:
+		other, _, err := wire.Parse(b, AllVersions)
+		if err == nil {
+			l.received2(other)
+		}
+		return buf, false, err
+	}
+	switch {
+	case err != nil:
+		return buf, false, err
+	case reverseCall(&l.scratch, b[m.header:]) && !l.pullable(&l.scratch):
+		return buf, l.callBack(m), nil
+	}
+	return l.replied(h, m), false, nil
+}
+
+// refused handles an error. l.mu is held.
+func (l *link) refused(b []byte) error {
+	var e wire.Error
+	if _, err := e.Parse(b); err != nil {
+		return err
+	}
+	if e.Version == Version2 && l.slots[e.XID] == nil && l.props.refused(e.XID) {
+		l.kick()
+		return nil
+	}
+	s := l.answered(&e.Header, &e)
+	switch {
+	case s == nil:
+	case s.state != slotWaiting:
+		s.owing = false
+		l.late(s)
+	default:
+		if s.fault == nil {
+			s.fault = &ReplyError{Version: s.terms.Version, Code: e.Code, Fault: e.Fault, Low: e.Low, High: e.High}
+		}
+		s.state = slotReplied
+		l.wakeups = append(l.wakeups, s)
+	}
+	return nil
+}
+
+// arrived is a message in receive buffer buf, of len bytes of which header are the transport's.
+type arrived struct {
+	buf, header, len int
+	padding          xdr.Padding
+}
+
+// callBack hands a call of the server's to who serves it, and reports whether that took its buffer. Unless we said
+// that we do, which is for the protocol above to say, no server may make any (RFC 8167 section 6): they are counted and
+// not answered. Nor are those beyond the credits. l.mu is held.
+func (l *link) callBack(m arrived) bool {
 	select {
-	case l.calledBack <- a:
+	case l.calledBack <- call{arrived: m, hdr: l.scratch}:
+		l.scratch = wire.Msg{}
 		return true
 	default:
 		l.d.stats.badReplies.Add(1)
@@ -138,52 +197,59 @@ func (l *link) callBack(a arrival) bool {
 
 // reverseCall tells whether a message is a call from the responder (RFC 8167).
 // Read lists do not occur in replies.
-func reverseCall(h *Header, body []byte) bool {
-	if h.Version == Version2 {
-		return h.Proc != Error && h.Direction == DirCall
+func reverseCall(m *wire.Msg, body []byte) bool {
+	if m.Version == Version2 {
+		return m.Direction == wire.DirCall
 	}
-	switch h.Proc {
-	case Msg, MsgP:
-		_, reply, ok := oncrpc.PeekXID(body)
-		return ok && !reply
-	case NoMsg:
-		return len(h.Lists.Read) > 0
+	if m.Proc == wire.ProcNoMsg {
+		return len(m.Lists.Read) > 0
 	}
-	return false
+	_, reply, ok := oncrpc.PeekXID(body)
+	return ok && !reply
 }
 
 // pullable tells whether a message with a read list is a reply, for replies by
 // read chunks are allowed and a call waits for one.
-func (l *link) pullable(h *Header) bool {
-	s := l.slots[h.XID]
-	return s != nil && s.terms.ReadReplies && h.Proc == NoMsg
+func (l *link) pullable(m *wire.Msg) bool {
+	s := l.slots[m.XID]
+	return s != nil && s.terms.ReadReplies && m.Proc == wire.ProcNoMsg
 }
 
-// replied hands a reply to its call and returns the receive buffer that is free
-// for it. l.mu is held.
-func (l *link) replied(h *Header, buf, headerLen, replyLen int) (free int) {
+// answered finds the call that a reply or an error is for, and takes the grant and the version from it. It returns
+// nil if there is none. l.mu is held.
+func (l *link) answered(h *wire.Header, refusal *wire.Error) *slot {
 	s := l.slots[h.XID]
 	if s == nil || s.state == slotReplied || s.state == slotLate {
 		l.d.stats.badXIDs.Add(1)
 		l.bad++
-		return buf
+		return nil
 	}
 	l.bad = 0
-	if h.Version != s.terms.Version && !(h.Proc == Error && h.Err == ErrVers) {
+	if h.Version != s.terms.Version && (refusal == nil || refusal.Code != wire.ErrVers) {
 		l.badMessage()
 		s.fault = badReply("version %d, in answer to version %d", h.Version, s.terms.Version)
-	} else if l.agree(h) {
+	} else if l.agree(h, refusal) {
 		_, change := l.credits.grant(h.Credits)
 		l.d.stats.credits.Add(int64(change))
 	}
+	return s
+}
+
+// replied hands a reply, which is in l.scratch, to its call and returns the receive buffer that is free
+// for it. l.mu is held.
+func (l *link) replied(h *wire.Header, m arrived) (free int) {
+	s := l.answered(h, nil)
+	if s == nil {
+		return m.buf
+	}
 	if s.state != slotWaiting {
-		s.owing = s.terms.ReadReplies && len(h.Lists.Read) > 0
+		s.owing = s.terms.ReadReplies && len(l.scratch.Lists.Read) > 0
 		l.late(s)
-		return buf
+		return m.buf
 	}
 	s.reply, l.scratch = l.scratch, s.reply
-	free, s.buf = s.buf, buf
-	s.headerLen, s.replyLen = headerLen, replyLen
+	free, s.buf = s.buf, m.buf
+	s.headerLen, s.replyLen, s.padding = m.header, m.len, m.padding
 	s.state = slotReplied
 	l.wakeups = append(l.wakeups, s)
 	return free
@@ -211,16 +277,16 @@ func (l *link) late(s *slot) {
 // fails, unless it is said to be a call itself. l.mu is held.
 func (l *link) refuse(b []byte, err error) {
 	l.badMessage()
-	var he *HeaderError
+	var he *wire.ParseError
 	if !errors.As(err, &he) {
 		return
 	}
-	s := l.slots[he.XID]
-	if s == nil || owedError2(he) && l.scratch.Direction == DirCall {
+	s := l.slots[he.Header.XID]
+	if s == nil || owedError2(he) && he.Direction == wire.DirCall {
 		l.refuse2(he)
 		return
 	}
-	if len(b) < EmptyHeaderLen && (he.Version != Version2 || len(b) < errorLen2) {
+	if len(b) < wire.EmptyLen1 && (he.Header.Version != Version2 || len(b) < wire.ErrorLen2) {
 		return
 	}
 	switch s.state {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -48,7 +49,7 @@ func TestReceivesBeforeNextCall(t *testing.T) {
 			cancel()
 			wantFate(t, <-over, transport.Unknown, context.Canceled)
 		}
-		h := Header{XID: xid, Version: Version1, Credits: 4, Proc: Msg}
+		h := Header{XID: xid, Version: Version1, Credits: 4, Proc: wire.ProcMsg}
 		conn.deliver(append(encodeHeader(&h), rpcAccepted(xid, 5)...), 0)
 		if <-told {
 			t.Errorf("late %v: told before there was a receive", late)
@@ -97,7 +98,7 @@ func TestReceivesBeforeTheGrant(t *testing.T) {
 		dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return grantSide{c, grants} }}
 		eventually(t, "receives", func() bool { return conn.receives() > 0 })
 		for _, ask := range []uint32{firstReceives + 1, 1, 40, 128} {
-			h := msgHeader(5, Lists{})
+			h := msgHeader(5, wire.Lists{})
 			h.Credits = ask
 			conn.deliver(append(encodeHeader(&h), call...), 0)
 			if g := <-grants; g[0] != int(ask) || g[1] < g[0] {
@@ -160,7 +161,7 @@ func TestReceivesForBackwardReplies(t *testing.T) {
 	dev.reqs <- scriptRequest{conn: conn}
 	eventually(t, "receives", func() bool { return conn.receives() > 0 })
 	for xid := range uint32(credits) {
-		h := msgHeader(xid, Lists{})
+		h := msgHeader(xid, wire.Lists{})
 		conn.deliver(append(encodeHeader(&h), rpcCall(xid, procHold)...), 0)
 		<-program.holding
 	}

@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
@@ -11,7 +12,7 @@ import (
 func (l *link) decode(s *slot, xid uint32, c *transport.Call) error {
 	body, err := s.readReply(l.bufs[s.buf].Bytes()[:s.replyLen], c)
 	if err != nil {
-		if s.fault == nil && s.reply.Proc != Error {
+		if s.fault == nil {
 			l.mu.Lock()
 			l.badMessage()
 			l.mu.Unlock()
@@ -19,7 +20,7 @@ func (l *link) decode(s *slot, xid uint32, c *transport.Call) error {
 		return &transport.Error{Fate: transport.Answered, Err: err}
 	}
 	l.d.stats.replies.Add(1)
-	if s.reply.Proc == NoMsg {
+	if s.reply.Proc == wire.ProcNoMsg {
 		l.d.stats.longReplies.Add(1)
 		l.d.stats.received.Add(uint64(len(body)))
 	}
@@ -30,7 +31,7 @@ func (l *link) decode(s *slot, xid uint32, c *transport.Call) error {
 	}
 	s.r.Reset(body, c.Recv, s.placed)
 	s.r.SetChunks(s.pulled)
-	s.r.SetPadding(s.reply.padding(s.headerLen))
+	s.r.SetPadding(s.padding)
 	return oncrpc.DecodeReply(&s.r, xid, c)
 }
 
@@ -40,9 +41,6 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 		return nil, s.fault
 	}
 	h := &s.reply
-	if h.Proc == Error {
-		return nil, &ReplyError{Version: s.terms.Version, Code: h.Err, Fault: h.Fault, Low: h.Low, High: h.High}
-	}
 	if len(h.Lists.Read) > 0 && len(s.pulled) == 0 {
 		return nil, badReply("it has a read list") // RFC 8166 section 4.3.1
 	}
@@ -61,7 +59,7 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 	// A responder may use the reply chunk or not, as it likes: RDMA_MSG with
 	// an offered chunk is an inline reply, whatever length the chunk has.
 	switch {
-	case h.Proc == Msg || h.Proc == MsgP:
+	case h.Proc != wire.ProcNoMsg:
 		body = b[s.headerLen:]
 	case len(s.pulled) > 0:
 		body = s.pulled[0].Data
@@ -108,7 +106,7 @@ func (s *slot) readWriteList(c *transport.Call) error {
 // returned is the number of bytes that a returned chunk says were written. It
 // must have the segments of the one offered, none longer, and be filled
 // without holes (RFC 8166 section 3.4.6).
-func returned(got, offered Chunk) (int, error) {
+func returned(got, offered wire.Chunk) (int, error) {
 	if len(got) != len(offered) {
 		return 0, badReply("chunk of %d segments, %d were offered", len(got), len(offered))
 	}

@@ -1,12 +1,12 @@
 package rpcrdma
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
@@ -62,8 +62,7 @@ func paperCalls(a *mem.Arena, n *int) []*transport.Call {
 // kind: none may do harm, and what they claim must be within what was offered.
 func FuzzReply(f *testing.F) {
 	for kind := range byte(3) {
-		for _, c := range capturedHeaders(f) {
-			b := bytes.Clone(c.header)
+		for _, b := range recorded(f, "headers.txt", 3) {
 			copy(b, xdrWords(7))
 			f.Add(kind, append(b, rpcAccepted(7, 5)...))
 		}
@@ -148,7 +147,7 @@ func TestReplyTruncated(t *testing.T) {
 			l.reap(&verbs.Completion{Op: verbs.OpRecv, Len: copy(l.bufs[0].Bytes(), whole[:k])})
 			switch {
 			case s.state != slotReplied:
-				if k >= EmptyHeaderLen {
+				if k >= wire.EmptyLen1 {
 					t.Errorf("kind %d, %d bytes: no reply to the call", kind, k)
 				}
 			default:

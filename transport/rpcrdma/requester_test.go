@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
@@ -44,7 +45,7 @@ func callOf(p *peer, q *peerCall) ([]byte, error) {
 		return q.body, nil
 	}
 	data, err := p.readAll(q.Lists.Read)
-	if err != nil || q.Proc == NoMsg {
+	if err != nil || q.Proc == wire.ProcNoMsg {
 		return data, err
 	}
 	pos := int(q.Lists.Read[0].Position)
@@ -143,7 +144,7 @@ func testReads(t *testing.T, noDDP, padding bool) {
 			}
 			n := <-want
 			full := append(bytes.Clone(data[:n]), make([]byte, -n&3)...)
-			var l Lists
+			var l wire.Lists
 			var reply []byte
 			switch {
 			case len(q.Lists.Write) > 0:
@@ -155,15 +156,15 @@ func testReads(t *testing.T, noDDP, padding bool) {
 				if err != nil {
 					return err
 				}
-				l.Write = []Chunk{back}
-				reply = append(q.header(Msg, 32, l), rpcAccepted(q.XID, uint32(n))...)
+				l.Write = []wire.Chunk{back}
+				reply = append(q.header(wire.ProcMsg, 32, l), rpcAccepted(q.XID, uint32(n))...)
 			case q.Lists.Reply != nil:
 				if l.Reply, err = p.write(q.Lists.Reply, append(rpcAccepted(q.XID, uint32(n)), full...)); err != nil {
 					return err
 				}
-				reply = q.header(NoMsg, 32, l)
+				reply = q.header(wire.ProcNoMsg, 32, l)
 			default:
-				reply = append(q.header(Msg, 32, l), append(rpcAccepted(q.XID, uint32(n)), full...)...)
+				reply = append(q.header(wire.ProcMsg, 32, l), append(rpcAccepted(q.XID, uint32(n)), full...)...)
 			}
 			if err := p.send(reply); err != nil {
 				return err
@@ -221,17 +222,17 @@ func testLongBothWays(t *testing.T, inline bool) {
 			if err != nil {
 				return err
 			}
-			if q.Proc != NoMsg || q.Lists.Reply == nil || len(whole) != 40+4*3000 {
+			if q.Proc != wire.ProcNoMsg || q.Lists.Reply == nil || len(whole) != 40+4*3000 {
 				return fmt.Errorf("call of %d bytes, procedure %d", len(whole), q.Proc)
 			}
 			if inline {
-				back := append(Chunk{}, q.Lists.Reply...)
+				back := append(wire.Chunk{}, q.Lists.Reply...)
 				back[0].Length = 0
-				err = p.send(append(q.header(Msg, 1, Lists{Reply: back}), rpcAccepted(q.XID, beUint32(whole[len(whole)-4:]))...))
+				err = p.send(append(q.header(wire.ProcMsg, 1, wire.Lists{Reply: back}), rpcAccepted(q.XID, beUint32(whole[len(whole)-4:]))...))
 			} else {
-				var back Chunk
+				var back wire.Chunk
 				if back, err = p.write(q.Lists.Reply, rpcAccepted(q.XID, beUint32(whole[len(whole)-4:]))); err == nil {
-					err = p.send(q.header(NoMsg, 1, Lists{Reply: back}))
+					err = p.send(q.header(wire.ProcNoMsg, 1, wire.Lists{Reply: back}))
 				}
 			}
 			if err != nil {
@@ -270,7 +271,7 @@ func TestProvidesForTheVerifier(t *testing.T) {
 		}
 		back, err := p.write(q.Lists.Reply, xdrWords(reply...))
 		if err == nil {
-			err = p.send(q.header(NoMsg, 16, Lists{Reply: back}))
+			err = p.send(q.header(wire.ProcNoMsg, 16, wire.Lists{Reply: back}))
 		}
 		return err
 	})

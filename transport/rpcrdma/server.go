@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -90,7 +91,7 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 	}
 	cfg.Credits = min(cfg.Credits, most)
 	for _, n := range []int{cfg.InlineIn, cfg.InlineOut} {
-		if n%1024 != 0 || n < MinInline || n > MaxInline || n > caps.MaxMessage {
+		if n%1024 != 0 || n < wire.MinInline || n > wire.MaxInline || n > caps.MaxMessage {
 			return fmt.Errorf("rpcrdma: inline size of %d bytes", n)
 		}
 	}
@@ -115,7 +116,7 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 // than the default (the draft, section 3.3).
 func (cfg *ServerConfig) receiveSize() int {
 	if cfg.Versions.Has(Version2) {
-		return max(cfg.InlineIn, DefaultInline2)
+		return max(cfg.InlineIn, wire.DefaultInline2)
 	}
 	return cfg.InlineIn
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -54,11 +55,10 @@ type backSlot struct {
 	xid, version     uint32
 	sending, waiting bool
 	abandoned        bool
-	closing          bool  // its keys are being made invalid
-	placed           Chunk // of the reply
-	header           Header
-	at               int    // the header's length
-	body             []byte // of the reply; its memory is used again
+	closing          bool        // its keys are being made invalid
+	placed           wire.Chunk  // of the reply
+	padding          xdr.Padding // of body
+	body             []byte      // of the reply; its memory is used again
 	fault            error
 }
 
@@ -155,12 +155,12 @@ func (b *backchannel) take() *backSlot {
 
 // send encodes and posts the call. After an error nothing has been sent.
 func (b *backchannel) send(ctx context.Context, s *backSlot, c *transport.Call) error {
-	h := Header{XID: s.xid, Version: s.version, Credits: uint32(b.credits.requested), Proc: Msg}
+	h := wire.Msg{Header: wire.Header{XID: s.xid, Version: s.version, Credits: uint32(b.credits.requested), Proc: wire.ProcMsg}}
 	if h.Version == Version2 {
 		switch b.c.props.peerTakes() {
-		case BackwardNone:
+		case wire.BackwardNone:
 			return errNoBackward
-		case BackwardGeneral:
+		case wire.BackwardGeneral:
 			if b.c.s.dev.Caps().RegionKeys {
 				break // as with ServerConfig.ReadReplies, nothing is opened
 			}
@@ -269,56 +269,76 @@ func (b *backchannel) sent(i int, op verbs.Op) {
 	b.changed(s)
 }
 
-// replied handles a message in the direction of replies: RDMA_ERROR, or an RPC
-// reply of which in holds all and header bytes are the transport's. It tells
-// whether a call waited for it. No credit is granted by an error, of which
-// nothing says for sure whose it is (RFC 8167 section 4.1).
-func (b *backchannel) replied(h *Header, in []byte, header int) bool {
-	b.mu.Lock()
-	s := b.slots[h.XID]
-	if s == nil || !s.waiting {
-		b.mu.Unlock()
+// replied handles an RPC reply that in holds, of which header bytes are the transport's. It tells whether a call
+// waited for it.
+func (b *backchannel) replied(h *wire.Msg, in []byte, header int, p xdr.Padding) bool {
+	s := b.awaited(h.XID)
+	if s == nil {
 		return false
 	}
-	s.waiting = false
-	s.header, s.at = *h, header
-	s.header.Lists = Lists{}
-	other := h.Version != s.version && !(h.Proc == Error && h.Err == ErrVers)
+	s.padding = p
+	other := h.Version != s.version
 	switch l := &h.Lists; {
 	case other:
 		s.fault = badReply("version %d, in answer to version %d", h.Version, s.version)
-	case h.Proc == Error:
-		s.fault = &ReplyError{Version: h.Version, Code: h.Err, Fault: h.Fault, Low: h.Low, High: h.High}
-	case len(l.Read)+len(l.Write) > 0 || l.Reply != nil && s.long.offered == nil || h.Proc == NoMsg && l.Reply == nil:
+	case len(l.Read)+len(l.Write) > 0 || l.Reply != nil && s.long.offered == nil || h.Proc == wire.ProcNoMsg && l.Reply == nil:
 		s.fault = badReply("it has chunks, and none were offered")
-	case h.Proc == NoMsg:
-		s.placed = append(Chunk{}, l.Reply...)
+	case h.Proc == wire.ProcNoMsg:
+		s.placed = append(wire.Chunk{}, l.Reply...)
 	default:
 		s.body = append(s.body[:0], in[header:]...)
 	}
 	b.changed(s)
-	if h.Proc != Error && !other {
+	if !other {
 		b.credits.grant(h.Credits)
 	}
+	return true
+}
+
+// failed is replied for an error. No credit is granted by one, of which nothing says for sure whose it is (RFC 8167
+// section 4.1).
+func (b *backchannel) failed(e *wire.Error) bool {
+	s := b.awaited(e.XID)
+	if s == nil {
+		return false
+	}
+	if e.Version != s.version && e.Code != wire.ErrVers {
+		s.fault = badReply("version %d, in answer to version %d", e.Version, s.version)
+	} else {
+		s.fault = &ReplyError{Version: e.Version, Code: e.Code, Fault: e.Fault, Low: e.Low, High: e.High}
+	}
+	b.changed(s)
 	return true
 }
 
 // garbled handles a message of n bytes in the direction of replies whose header
 // cannot be parsed, and tells whether a call waited for it: as in link.refuse, that
 // fails. In version 1 nothing tells the direction of such a message.
-func (b *backchannel) garbled(h *Header, e *HeaderError, n int) bool {
-	if h.Version != Version2 || h.Proc != Msg && h.Proc != NoMsg && h.Proc != Error || n < errorLen2 {
+func (b *backchannel) garbled(e *wire.ParseError, n int) bool {
+	h := &e.Header
+	if h.Version != Version2 || h.Proc != wire.ProcMsg && h.Proc != wire.ProcNoMsg && h.Proc != wire.ProcError || n < wire.ErrorLen2 {
 		return false
 	}
-	b.mu.Lock()
-	s := b.slots[h.XID]
-	if s == nil || !s.waiting {
-		b.mu.Unlock()
+	s := b.awaited(h.XID)
+	if s == nil {
 		return false
 	}
-	s.waiting, s.fault = false, e
+	s.fault = e
 	b.changed(s)
 	return true
+}
+
+// awaited returns the slot of a call that waits for a reply, and has it wait no longer, or nil. Unless it is nil, b.mu is
+// held until changed.
+func (b *backchannel) awaited(xid uint32) *backSlot {
+	b.mu.Lock()
+	s := b.slots[xid]
+	if s == nil || !s.waiting {
+		b.mu.Unlock()
+		return nil
+	}
+	s.waiting = false
+	return s
 }
 
 // decode decodes the reply in s.
@@ -327,6 +347,6 @@ func (s *backSlot) decode(c *transport.Call) error {
 		return &transport.Error{Fate: transport.Answered, Err: s.fault}
 	}
 	s.r.Reset(s.body, c.Recv, nil)
-	s.r.SetPadding(s.header.padding(s.at))
+	s.r.SetPadding(s.padding)
 	return oncrpc.DecodeReply(&s.r, s.xid, c)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -21,13 +22,13 @@ import (
 type backLong struct {
 	lease, call, reply mem.Seg
 	// Guarded by backchannel.mu:
-	offered Chunk
+	offered wire.Chunk
 	keys    []key
 }
 
 // sendLong sends the call if it does not fit inline, or its reply might not. It
 // tells whether that is so; if not, it has done nothing.
-func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Call, h *Header) (long bool, err error) {
+func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Call, h *wire.Msg) (long bool, err error) {
 	cfg := &b.c.s.cfg
 	most := min(maxBackLong, cfg.MaxPayload)
 	msg := s.buf.Slice(0, b.c.sendInline(h.Version))
@@ -37,13 +38,13 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 	for _, v := range c.Recv {
 		reply += v.Len() + xdr.Pad(v.Len())
 	}
-	if EmptyHeaderLen2+reply <= min(cfg.InlineIn, b.c.props.receiveLimit()) {
+	if wire.EmptyLen2+reply <= min(cfg.InlineIn, b.c.props.receiveLimit()) {
 		reply = 0
 	}
 	reply = min(reply+xdr.Pad(reply), most)
-	room := EmptyHeaderLen2
+	room := wire.EmptyLen2
 	if reply > 0 {
-		room += replyChunkLen(1)
+		room += wire.ReplyChunkLen(1)
 	}
 	inline := room+call <= msg.Len
 	switch {
@@ -54,7 +55,7 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 	case call > most:
 		return true, fmt.Errorf("%w: %d bytes, %d are allowed", errBackTooLong, call, most)
 	default:
-		h.Proc = NoMsg
+		h.Proc = wire.ProcNoMsg
 	}
 	l := &s.long
 	at := roundUp(call, chunkAlign)
@@ -67,7 +68,7 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 		if err != nil {
 			return true, err
 		}
-		h.Lists.Reply = Chunk{seg}
+		h.Lists.Reply = wire.Chunk{seg}
 		b.mu.Lock()
 		l.offered = h.Lists.Reply
 		b.mu.Unlock()
@@ -84,8 +85,8 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 		if err != nil {
 			return true, err
 		}
-		h.Lists.Read = []ReadSegment{{Segment: seg}}
-		n += readListLen(1)
+		h.Lists.Read = []wire.ReadSegment{{Segment: seg}}
+		n += wire.ReadListLen(1)
 	}
 	if b.c.s.dev.Caps().RemoteInvalidate {
 		h.InvHandle = l.keys[0].rkey
@@ -96,16 +97,16 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 }
 
 // open appends the request that opens m to the client.
-func (b *backchannel) open(s *backSlot, m mem.Seg, access verbs.Access) (Segment, error) {
+func (b *backchannel) open(s *backSlot, m mem.Seg, access verbs.Access) (wire.Segment, error) {
 	w, err := b.c.takeWindow()
 	if err != nil {
 		b.mu.Lock()
 		s.long.unbound()
 		b.mu.Unlock()
 		s.wrs = s.wrs[:0]
-		return Segment{}, err
+		return wire.Segment{}, err
 	}
-	seg := Segment{Handle: w.Next(m), Length: uint32(m.Len), Offset: w.Addr(m)}
+	seg := wire.Segment{Handle: w.Next(m), Length: uint32(m.Len), Offset: w.Addr(m)}
 	b.mu.Lock()
 	s.long.keys = append(s.long.keys, key{window: w, rkey: seg.Handle})
 	b.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -29,7 +30,9 @@ type serverCall struct {
 	ctlUsed                int
 
 	recv  int // the receive buffer that holds the message
-	hdr   Header
+	hdr   wire.Msg
+	pad   xdr.Padding // of what follows the header
+	rep   wire.Msg
 	asked uint32 // credits
 
 	// lease is this call's transfer memory: the chunks pulled first, then,
@@ -56,7 +59,7 @@ type serverCall struct {
 	into []int
 	wrs  []verbs.SendWR
 	// opened and windows are of a reply by read chunks, sent at exposedAt.
-	opened    []ReadSegment
+	opened    []wire.ReadSegment
 	windows   []verbs.Window
 	exposedAt time.Time // serverConn.mu guards it, and the next two
 	// posting: not all of the reply has been posted; early: RDMA_DONE came all
@@ -100,46 +103,92 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 			k.unref()
 		}
 	}()
-	n := &k.c.s.count
 	in := k.c.recvBuf(a.recv).Bytes()[:a.n]
-	at, err := parseHeader(in, &k.hdr, k.c.s.cfg.Versions)
-	k.asked = k.hdr.Credits
+	h, err := wire.ParseHeader(in, k.c.s.cfg.Versions)
+	k.hdr.Header, k.asked, k.pad = h, h.Credits, xdr.Padding{}
 	k.setRoom()
-	if bad := (*HeaderError)(nil); errors.As(err, &bad) {
-		// RFC 8166 section 4.5 has messages of less than 28 bytes discarded.
-		// As Linux does, we answer as soon as there is an XID: a client that
-		// counts on a reply would wait for it forever.
-		switch {
-		case !bad.Fixed:
+	at := 0
+	var other wire.Message
+	switch {
+	case err != nil:
+	case h.Proc == wire.ProcMsg || h.Proc == wire.ProcNoMsg:
+		at, err = k.hdr.Parse(in)
+	case h.Proc == wire.ProcMsgP:
+		at, k.pad, err = parsePadded(&k.hdr, in)
+	default:
+		other, _, err = wire.Parse(in, AllVersions)
+	}
+	if bad := (*wire.ParseError)(nil); errors.As(err, &bad) {
+		k.refuse(ctx, bad, a.n)
+		return
+	}
+	if h.Version == Version2 {
+		k.c.props.begin(0)
+		if err := k.sendDue(ctx); err != nil {
 			k.abandon(ctx, err)
-		case bad.Answer == 0 && k.c.back != nil && k.c.back.garbled(&k.hdr, bad, a.n):
-			k.dismiss(ctx)
-		case bad.Answer == 0:
-			k.ignore(ctx)
-		default:
-			k.sendError(ctx, bad.XID, bad.Version, bad.Answer, bad.Fault)
+			return
 		}
-		return
 	}
-	if k.hdr.Version == Version2 && !k.admit2(ctx) {
-		return
+	switch m := other.(type) {
+	case nil:
+		k.call(ctx, in, at)
+	case *wire.Error:
+		switch {
+		case h.Version == Version2 && k.c.props.refused(h.XID):
+			k.ignore(ctx)
+		case k.c.back != nil && k.c.back.failed(m):
+			k.dismiss(ctx)
+		default:
+			k.ignore(ctx)
+		}
+	case *wire.Done:
+		if k.c.exposures != nil {
+			k.done(ctx)
+		} else {
+			k.ignore(ctx) // RFC 8166 section 4.6.2
+		}
+	case *wire.Optional:
+		// None is known here; replies are not answered.
+		if m.Direction == wire.DirCall {
+			k.sendError(ctx, &h, wire.ErrInvalOption, wire.Fault{})
+		} else {
+			k.ignore(ctx)
+		}
+	default: // about properties: note has taken it
+		k.dismiss(ctx)
 	}
-	if k.hdr.Proc == Done && k.c.exposures != nil {
-		k.done(ctx)
-		return
+}
+
+// refuse deals with a message of n bytes that cannot be parsed. RFC 8166 section 4.5 has messages of less than 28
+// bytes discarded. As Linux does, we answer as soon as there is an XID: a client that counts on a reply would wait for
+// it forever.
+func (k *serverCall) refuse(ctx context.Context, bad *wire.ParseError, n int) {
+	switch {
+	case !bad.Fixed:
+		k.abandon(ctx, bad)
+	case bad.Answer == 0 && k.c.back != nil && k.c.back.garbled(bad, n):
+		k.dismiss(ctx)
+	case bad.Answer == 0:
+		k.ignore(ctx)
+	default:
+		k.sendError(ctx, &bad.Header, bad.Answer, bad.Fault)
 	}
+}
+
+// call carries out the call in in, of which at bytes are its header, unless it is a reply.
+func (k *serverCall) call(ctx context.Context, in []byte, at int) {
 	switch reply, awaited := k.isReply(in, at); {
 	case awaited:
 		k.dismiss(ctx)
 		return
-	case reply || k.hdr.Proc == Done: // RFC 8166 section 4.6.2
+	case reply:
 		k.ignore(ctx)
 		return
 	}
 	if k.c.back != nil {
 		k.c.back.version.Store(k.hdr.Version)
 	}
-	n.calls.Add(1)
+	k.c.s.count.calls.Add(1)
 	if err := k.admit(ctx, in, at); err != nil {
 		k.giveUp(ctx, err)
 		return
@@ -159,9 +208,9 @@ func (k *serverCall) giveUp(ctx context.Context, err error) {
 		return
 	}
 	k.c.s.cfg.Log.Debug("call refused", "client", k.c.peer, "xid", k.hdr.XID, "err", err)
-	why := refuseCall(ErrBadXDR, Fault{}, "")
+	why := refuseCall(wire.ErrBadXDR, wire.Fault{}, "")
 	errors.As(err, &why)
-	k.sendError(ctx, k.hdr.XID, k.hdr.Version, why.code, why.fault)
+	k.sendError(ctx, &k.hdr.Header, why.code, why.fault)
 }
 
 // abandon leaves the call to the end of the connection, and brings that about
@@ -186,13 +235,13 @@ func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
 		return err
 	}
 	if n := len(k.plan); n > maxReadChunks {
-		return refuseCall(ErrReadChunks, Fault{Max: maxReadChunks}, "%d read chunks", n)
+		return refuseCall(wire.ErrReadChunks, wire.Fault{Max: maxReadChunks}, "%d read chunks", n)
 	}
-	if n := replyHeaderLen(&k.hdr); n > k.msg.Len {
+	if n := k.hdr.ReturnedLen(); n > k.msg.Len {
 		return chunkError("chunk lists whose return takes %d bytes of %d", n, k.msg.Len)
 	}
 	if pull > 0 && !k.c.readable.Load() {
-		return refuseCall(ErrReadChunks, Fault{}, "read chunk on a connection that allows no RDMA Read")
+		return refuseCall(wire.ErrReadChunks, wire.Fault{}, "read chunk on a connection that allows no RDMA Read")
 	}
 	k.spare = roundUp(pull, poolUnit)
 	need := l.Reply.Len()
@@ -212,11 +261,11 @@ func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
 	for _, p := range k.plan {
 		k.chunks = append(k.chunks, xdr.Chunk{Pos: p.Pos, Data: k.lease.Slice(p.Off, p.Len).Bytes()})
 	}
-	if k.hdr.Proc == NoMsg {
+	if k.hdr.Proc == wire.ProcNoMsg {
 		k.args.ResetChunks(k.chunks[0].Data, 0, k.chunks[1:])
 	} else {
 		k.args.ResetChunks(inline, 0, k.chunks)
-		k.args.SetPadding(k.hdr.padding(header))
+		k.args.SetPadding(k.pad)
 	}
 	return nil
 }
@@ -225,7 +274,7 @@ func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
 func (k *serverCall) tally(pulls bool) {
 	n, l := &k.c.s.count, &k.hdr.Lists
 	switch {
-	case k.hdr.Proc == NoMsg:
+	case k.hdr.Proc == wire.ProcNoMsg:
 		n.positionZero.Add(1)
 		if len(k.plan) > 1 {
 			n.readChunks.Add(1)
@@ -248,15 +297,13 @@ func (k *serverCall) tally(pulls bool) {
 // if one awaits it.
 func (k *serverCall) isReply(in []byte, header int) (reply, awaited bool) {
 	h := &k.hdr
-	if h.Proc != Error {
-		xid, isReply, ok := oncrpc.PeekXID(in[header:])
-		// What of version 2 is said to be a reply is one, be it good or bad.
-		reply = ok && isReply && xid == h.XID && h.Proc != NoMsg || h.Version == Version2
-		if h.Version == Version2 && h.Direction == DirCall || h.Version == Version1 && !reply {
-			return false, false
-		}
+	xid, isReply, ok := oncrpc.PeekXID(in[header:])
+	// What of version 2 is said to be a reply is one, be it good or bad.
+	reply = ok && isReply && xid == h.XID && h.Proc != wire.ProcNoMsg || h.Version == Version2
+	if h.Version == Version2 && h.Direction == wire.DirCall || h.Version == Version1 && !reply {
+		return false, false
 	}
-	return true, (reply || h.Proc == Error) && k.c.back != nil && k.c.back.replied(h, in, header)
+	return true, k.c.back != nil && k.c.back.replied(h, in, header, k.pad)
 }
 
 // checkRPC looks at the first words of the RPC message: its XID must be the
@@ -289,7 +336,7 @@ func (h *callHandler) Serve(ctx context.Context, q *transport.Request) transport
 
 // serve runs the handler and sends the reply.
 func (k *serverCall) serve(ctx context.Context) {
-	room := replyHeaderLen(&k.hdr)
+	room := k.hdr.ReturnedLen()
 	k.added, k.used = 0, 0
 	k.reply.Reset(k.msg.Slice(room, k.msg.Len-room).Bytes(), k.payloads[:])
 	q := &k.req

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -39,7 +40,6 @@ type serverConn struct {
 	arena *mem.Arena // receive buffers, then the calls' buffers
 	acct  poolAccount
 	props *props
-	noted Header // of the reaper's, for messages about properties
 	// telling is held while messages about properties are posted: one that
 	// overtook another would undo what that says of the receive size.
 	telling sync.Mutex
@@ -90,7 +90,7 @@ type connWatch struct {
 }
 
 func newServerConn(s *Server, req verbs.Request) *serverConn {
-	p, _ := ParsePrivateData(req.PrivateData())
+	p, _ := wire.ParsePrivateData(req.PrivateData())
 	c := &serverConn{
 		s:          s,
 		peer:       req.RemoteAddr().Addr().Unmap().String(),
@@ -170,7 +170,7 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 	defer func() { err = errors.Join(err, region.Close()) }()
 	accepting, stopAccept := context.WithTimeout(ctx, cfg.StallTimeout)
 	conn, err := req.Accept(accepting, verbs.ConnOptions{
-		PrivateData: PrivateData{RemoteInvalidate: true, SendSize: cfg.InlineOut, RecvSize: cfg.InlineIn}.Append(nil),
+		PrivateData: wire.PrivateData{RemoteInvalidate: true, SendSize: cfg.InlineOut, RecvSize: cfg.InlineIn}.Append(nil),
 		SendQueue:   cap(c.sends)*groupWRs + cfg.ReadDepth,
 		RecvQueue:   n,
 		ReadsOut:    cfg.ReadDepth,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -40,9 +41,9 @@ func planExposed(p replyPlan, marks []xdr.Mark, segs func(xdr.Mark) int, header,
 	}
 	p.Stream = head
 	switch {
-	case n <= maxExposed && header+readListLen(n)+head <= room:
+	case n <= maxExposed && header+wire.ReadListLen(n)+head <= room:
 		p.Kind, p.Exposed = replyRead, n
-	case n < maxExposed && header+readListLen(n+1) <= room:
+	case n < maxExposed && header+wire.ReadListLen(n+1) <= room:
 		p.Kind, p.Exposed = replyReadLong, n+1
 	}
 	return p
@@ -51,7 +52,7 @@ func planExposed(p replyPlan, marks []xdr.Mark, segs func(xdr.Mark) int, header,
 // expose makes the requests that open the reply's read chunks to the client, and
 // the read list that names them. It waits while the client owes too many
 // RDMA_DONE.
-func (k *serverCall) expose(ctx context.Context, plan replyPlan, head mem.Seg, marks []xdr.Mark) ([]ReadSegment, error) {
+func (k *serverCall) expose(ctx context.Context, plan replyPlan, head mem.Seg, marks []xdr.Mark) ([]wire.ReadSegment, error) {
 	select {
 	case k.c.exposures <- struct{}{}:
 	case <-ctx.Done():
@@ -61,7 +62,7 @@ func (k *serverCall) expose(ctx context.Context, plan replyPlan, head mem.Seg, m
 		// Nothing has been posted yet.
 		k.shelve()
 		<-k.c.exposures
-		return nil, refuseCall(ErrSystem, Fault{}, "%v", err)
+		return nil, refuseCall(wire.ErrSystem, wire.Fault{}, "%v", err)
 	}
 	return k.opened, k.owed()
 }
@@ -92,15 +93,15 @@ func (k *serverCall) openAll(plan replyPlan, head mem.Seg, marks []xdr.Mark) (er
 }
 
 // open appends a request that lets the client read s.
-func (k *serverCall) open(list []ReadSegment, pos int, s mem.Seg) ([]ReadSegment, error) {
+func (k *serverCall) open(list []wire.ReadSegment, pos int, s mem.Seg) ([]wire.ReadSegment, error) {
 	w, err := k.c.takeWindow()
 	if err != nil {
 		return nil, err
 	}
 	k.windows = append(k.windows, w)
-	seg := Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
+	seg := wire.Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
 	k.wrs = append(k.wrs, verbs.SendWR{Op: verbs.OpBind, Window: w, Access: verbs.RemoteRead, Local: k.local(s)})
-	return append(list, ReadSegment{Position: uint32(pos), Segment: seg}), nil
+	return append(list, wire.ReadSegment{Position: uint32(pos), Segment: seg}), nil
 }
 
 // owed notes that the client owes RDMA_DONE for k.

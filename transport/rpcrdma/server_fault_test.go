@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -22,37 +23,37 @@ func TestServerClientVanishes(t *testing.T) {
 	}
 	steps := map[string]func(c *rawClient){
 		"connected": func(c *rawClient) {},
-		"call sent": func(c *rawClient) { post(c, msgHeader(1, Lists{}), rpcCall(1, procNull)) },
+		"call sent": func(c *rawClient) { post(c, msgHeader(1, wire.Lists{}), rpcCall(1, procNull)) },
 		"being read from": func(c *rawClient) {
 			body, pos := sumCall(1, rawData/4)
 			k := c.bind(c.data.Slice(0, rawData/4), verbs.RemoteRead)
 			before := s.Stats().Reads
-			post(c, msgHeader(1, Lists{Read: []ReadSegment{{pos, k}}}), body)
+			post(c, msgHeader(1, wire.Lists{Read: []wire.ReadSegment{{Position: pos, Segment: k}}}), body)
 			eventually(t, "RDMA Read posted", func() bool { return s.Stats().Reads > before })
 		},
 		"long call being read": func(c *rawClient) {
 			k := c.bind(c.data.Slice(0, rawData/4), verbs.RemoteRead)
 			before := s.Stats().Reads
-			post(c, Header{XID: 1, Version: 1, Proc: NoMsg, Lists: Lists{Read: []ReadSegment{{0, k}}}}, nil)
+			post(c, Header{XID: 1, Version: 1, Proc: wire.ProcNoMsg, Lists: wire.Lists{Read: []wire.ReadSegment{{Position: 0, Segment: k}}}}, nil)
 			eventually(t, "RDMA Read posted", func() bool { return s.Stats().Reads > before })
 		},
 		"in the handler": func(c *rawClient) {
 			k := c.bind(c.data.Slice(0, rawData/4), verbs.RemoteWrite)
-			post(c, msgHeader(1, Lists{Write: []Chunk{{k}}}), rpcCall(1, procHold))
+			post(c, msgHeader(1, wire.Lists{Write: []wire.Chunk{{k}}}), rpcCall(1, procHold))
 			<-s.program.holding
 		},
 		"being written to": func(c *rawClient) {
 			for i := range uint32(8) {
 				k := c.bind(c.data.Slice(0, rawData/4), verbs.RemoteWrite)
 				before := s.Stats().Replies
-				post(c, msgHeader(i, Lists{Write: []Chunk{{k}}}), rpcCall(i, procFill, rawData/4, 1))
+				post(c, msgHeader(i, wire.Lists{Write: []wire.Chunk{{k}}}), rpcCall(i, procFill, rawData/4, 1))
 				eventually(t, "reply begun", func() bool { return s.Stats().Replies > before })
 			}
 		},
 		"reply chunk being written": func(c *rawClient) {
 			k := c.bind(c.data.Slice(0, rawData/4), verbs.RemoteWrite)
 			before := s.Stats().Replies
-			post(c, msgHeader(1, Lists{Reply: Chunk{k}}), rpcCall(1, procList, 200_000))
+			post(c, msgHeader(1, wire.Lists{Reply: wire.Chunk{k}}), rpcCall(1, procList, 200_000))
 			eventually(t, "reply begun", func() bool { return s.Stats().Replies > before })
 		},
 	}
@@ -77,20 +78,20 @@ func TestServerClientVanishes(t *testing.T) {
 func TestServerStalledClients(t *testing.T) {
 	s := startServer(t, ServerConfig{StallTimeout: 100 * time.Millisecond})
 	patient := dialRaw(t, s.addr, peerSizes(4096))
-	patient.call(msgHeader(1, Lists{}), rpcCall(1, procHold))
+	patient.call(msgHeader(1, wire.Lists{}), rpcCall(1, procHold))
 	<-s.program.holding
 
 	reader := dialRaw(t, s.addr, peerSizes(4096))
 	body, pos := sumCall(1, rawData/4)
 	k := reader.bind(reader.data.Slice(0, rawData/4), verbs.RemoteRead)
-	reader.call(msgHeader(1, Lists{Read: []ReadSegment{{pos, k}}}), body)
+	reader.call(msgHeader(1, wire.Lists{Read: []wire.ReadSegment{{Position: pos, Segment: k}}}), body)
 	eventually(t, "drop of a client that serves no reads", func() bool { return s.Stats().Drops == 1 })
 
 	taker := dialRaw(t, s.addr, peerSizes(4096))
 	k = taker.bind(taker.data, verbs.RemoteWrite)
 	k.Length = rawData / 4
 	for i := range uint32(firstReceives) {
-		h := msgHeader(i, Lists{Write: []Chunk{{k, k, k, k}}})
+		h := msgHeader(i, wire.Lists{Write: []wire.Chunk{{k, k, k, k}}})
 		for j := range h.Lists.Write[0] {
 			h.Lists.Write[0][j].Offset += uint64(j) * rawData / 4
 		}
@@ -109,7 +110,7 @@ func TestServerStalledClients(t *testing.T) {
 func TestServerIdleClients(t *testing.T) {
 	s := startServer(t, ServerConfig{StallTimeout: 80 * time.Millisecond, IdleTimeout: 100 * time.Millisecond})
 	busy := dialRaw(t, s.addr, peerSizes(4096))
-	busy.call(msgHeader(1, Lists{}), rpcCall(1, procHold))
+	busy.call(msgHeader(1, wire.Lists{}), rpcCall(1, procHold))
 	idle := dialRaw(t, s.addr, peerSizes(4096))
 	idle.wantLost()
 	close(s.program.release)
@@ -123,7 +124,7 @@ func TestServerMemoryIsBounded(t *testing.T) {
 	greedy := dialRaw(t, s.addr, peerSizes(4096))
 	k := greedy.bind(greedy.data, verbs.RemoteWrite)
 	hold := func(xid uint32) {
-		greedy.call(msgHeader(xid, Lists{Write: []Chunk{{k}}, Reply: Chunk{k}}), rpcCall(xid, procHold))
+		greedy.call(msgHeader(xid, wire.Lists{Write: []wire.Chunk{{k}}, Reply: wire.Chunk{k}}), rpcCall(xid, procHold))
 	}
 	hold(1)
 	hold(2)
@@ -136,12 +137,12 @@ func TestServerMemoryIsBounded(t *testing.T) {
 
 	other := dialRaw(t, s.addr, peerSizes(4096))
 	w := other.bind(other.data.Slice(0, 1<<20), verbs.RemoteWrite)
-	other.call(msgHeader(1, Lists{Write: []Chunk{{w}}}), rpcCall(1, procFill, 1<<20, 1))
+	other.call(msgHeader(1, wire.Lists{Write: []wire.Chunk{{w}}}), rpcCall(1, procFill, 1<<20, 1))
 	other.reply()
 
 	gone := dialRaw(t, s.addr, peerSizes(4096))
 	for i := range uint32(3) {
-		gone.call(msgHeader(i, Lists{Write: []Chunk{{k}}}), rpcCall(i, procHold))
+		gone.call(msgHeader(i, wire.Lists{Write: []wire.Chunk{{k}}}), rpcCall(i, procHold))
 	}
 	eventually(t, "third client's call waiting", func() bool { return s.Stats().Memory.Waits == 3 })
 	if err := gone.conn.Close(); err != nil {
@@ -185,11 +186,11 @@ func TestServerClose(t *testing.T) {
 	var clients []*rawClient
 	for i := range uint32(3) {
 		c := dialRaw(t, s.addr, peerSizes(4096))
-		c.call(msgHeader(i, Lists{}), rpcCall(i, procHold))
+		c.call(msgHeader(i, wire.Lists{}), rpcCall(i, procHold))
 		<-s.program.holding
 		body, pos := sumCall(1, 100_000)
 		k := c.bind(c.data.Slice(0, 100_000), verbs.RemoteRead)
-		c.call(msgHeader(1, Lists{Read: []ReadSegment{{pos, k}}}), body)
+		c.call(msgHeader(1, wire.Lists{Read: []wire.ReadSegment{{Position: pos, Segment: k}}}), body)
 		clients = append(clients, c)
 	}
 	if err := s.Close(); err != nil {

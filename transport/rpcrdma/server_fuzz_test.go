@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -32,7 +33,7 @@ type sinkRequest struct{ verbs.Request }
 func (sinkRequest) RemoteAddr() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.1:1023") }
 
 func (sinkRequest) PrivateData() []byte {
-	return PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 2048}.Append(nil)
+	return wire.PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 2048}.Append(nil)
 }
 
 type sinkConn struct {
@@ -40,7 +41,7 @@ type sinkConn struct {
 	t       testing.TB
 	c       *serverConn
 	ctx     context.Context
-	call    Lists // what the client offered
+	call    wire.Lists // what the client offered
 	sent    []byte
 	control [][]byte // messages about properties
 	posted  int
@@ -81,7 +82,7 @@ func (f *sinkConn) PostSend(wrs []verbs.SendWR) (int, error) {
 			f.offered(wr, f.call.Read, nil)
 			clear(wr.Local[0].Bytes())
 		case verbs.OpWrite:
-			f.offered(wr, nil, append(append([]Chunk{}, f.call.Write...), f.call.Reply))
+			f.offered(wr, nil, append(append([]wire.Chunk{}, f.call.Write...), f.call.Reply))
 			f.written += wr.Local.Len()
 		default:
 			b := make([]byte, wr.Local.Len())
@@ -107,8 +108,8 @@ func (f *sinkConn) PostAndReap(wrs []verbs.SendWR, _ []verbs.Completion) (posted
 }
 
 // offered checks that wr stays inside a segment that the client named.
-func (f *sinkConn) offered(wr verbs.SendWR, reads []ReadSegment, writes []Chunk) {
-	in := func(s Segment) bool {
+func (f *sinkConn) offered(wr verbs.SendWR, reads []wire.ReadSegment, writes []wire.Chunk) {
+	in := func(s wire.Segment) bool {
 		return s.Handle == wr.RKey && wr.Addr-s.Offset <= uint64(s.Length) &&
 			uint64(wr.Local.Len()) <= uint64(s.Length)-(wr.Addr-s.Offset)
 	}
@@ -157,17 +158,17 @@ func FuzzServerMessage(f *testing.F) {
 	}
 	f.Add(fullHeader(1))
 	f.Add([]byte{0, 0, 0})
-	f.Add(xdrWords(1, 1, 1, uint32(Done)))
+	f.Add(xdrWords(1, 1, 1, uint32(wire.ProcDone)))
 	f.Add(xdrWords(1, 3, 1, 0, 0, 0, 0))
-	for _, b := range vectors2(f) {
+	for _, b := range recorded(f, "v2_vectors.txt", 1) {
 		f.Add(b)
 	}
-	for _, l := range []Lists{
+	for _, l := range []wire.Lists{
 		{},
-		{Write: []Chunk{chunkOf(1000, 3000), {}, chunkOf(9000)}},
-		{Write: []Chunk{chunkOf(math.MaxUint32)}, Reply: chunkOf(5, 50000)},
+		{Write: []wire.Chunk{chunkOf(1000, 3000), {}, chunkOf(9000)}},
+		{Write: []wire.Chunk{chunkOf(math.MaxUint32)}, Reply: chunkOf(5, 50000)},
 		{Reply: chunkOf(300_000, 900_000)},
-		{Read: []ReadSegment{rseg(44, 5000), rseg(44, 3)}, Reply: chunkOf(math.MaxUint32, math.MaxUint32)},
+		{Read: []wire.ReadSegment{rseg(44, 5000), rseg(44, 3)}, Reply: chunkOf(math.MaxUint32, math.MaxUint32)},
 	} {
 		for _, args := range [][]uint32{{0, 100, 1, 10}, {0, 3001, 3, 5}, {0, 21, 12, 3}, {0, 100_000, 2, 0}, {0, 1, 1, 100_000}, {5003, 7, 1, 7}} {
 			for _, h := range []Header{msgHeader(1, l), msgHeader2(1, l)} {
@@ -189,15 +190,15 @@ func FuzzServerMessage(f *testing.F) {
 		msg = msg[:min(len(msg), s.cfg.InlineIn)]
 		var h Header
 		_, headErr := ParseHeader(msg, &h)
-		var keep Lists
+		var keep wire.Lists
 		keep.Read = append(keep.Read, h.Lists.Read...)
 		for _, w := range h.Lists.Write {
-			keep.Write = append(keep.Write, append(Chunk{}, w...))
+			keep.Write = append(keep.Write, append(wire.Chunk{}, w...))
 		}
 		keep.Reply = append(keep.Reply, h.Lists.Reply...)
 		conn := &sinkConn{t: t, c: c, ctx: t.Context(), call: keep}
 		c.conn, c.cause = conn, nil
-		c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut, BackwardNone)
+		c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut, wire.BackwardNone)
 		c.props.post(0)
 		copy(c.recvBuf(0).Bytes(), msg)
 		k := <-c.free
@@ -241,7 +242,7 @@ func checkReply(t *testing.T, f *sinkConn, msg []byte, headErr error) {
 	if len(f.sent) > limit || !bytes.Equal(f.sent[:8], msg[:8]) || r.Credits == 0 && headErr == nil {
 		t.Fatalf("sent %x", f.sent)
 	}
-	if r.Proc == Error || err != nil {
+	if r.Proc == wire.ProcError || err != nil {
 		// ErrVers is in the peer's version, which we cannot parse.
 		if len(f.sent) > 28 || f.written != 0 {
 			t.Errorf("error of %d bytes after %d were written", len(f.sent), f.written)
@@ -249,7 +250,7 @@ func checkReply(t *testing.T, f *sinkConn, msg []byte, headErr error) {
 		return
 	}
 	back := 0
-	fits := func(got, offered Chunk) {
+	fits := func(got, offered wire.Chunk) {
 		if len(got) != len(offered) {
 			t.Fatalf("chunk of %d segments comes back with %d", len(offered), len(got))
 		}
@@ -267,7 +268,7 @@ func checkReply(t *testing.T, f *sinkConn, msg []byte, headErr error) {
 		fits(w, f.call.Write[i])
 	}
 	fits(r.Lists.Reply, f.call.Reply)
-	if back != f.written || r.Proc == NoMsg && len(f.sent) != n || r.Proc == Msg && len(f.sent) < n+20 {
+	if back != f.written || r.Proc == wire.ProcNoMsg && len(f.sent) != n || r.Proc == wire.ProcMsg && len(f.sent) < n+20 {
 		t.Errorf("%d bytes written, %d returned; %v with %d bytes inline", f.written, back, r.Proc, len(f.sent)-n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -106,7 +107,7 @@ func TestServerGolden(t *testing.T) {
 func playGolden(t *testing.T, c *rawClient, p *goldenProgram, g *goldenCall, name string) {
 	t.Helper()
 	used := 0
-	bind := func(s *Segment, a verbs.Access) {
+	bind := func(s *wire.Segment, a verbs.Access) {
 		mine := c.bind(c.data.Slice(used, int(s.Length)), a)
 		used += int(s.Length)
 		s.Handle, s.Offset = mine.Handle, mine.Offset
@@ -120,7 +121,7 @@ func playGolden(t *testing.T, c *rawClient, p *goldenProgram, g *goldenCall, nam
 	}
 	copy(c.data.Bytes(), testPattern(sent))
 	want := bytes.Clone(c.data.Bytes()[:sent])
-	if h.Proc == NoMsg {
+	if h.Proc == wire.ProcNoMsg {
 		head := rpcCall(h.XID, 1)
 		copy(c.data.Bytes(), head)
 		want = want[len(head):]
@@ -142,23 +143,23 @@ func playGolden(t *testing.T, c *rawClient, p *goldenProgram, g *goldenCall, nam
 	// What the Linux server returned, but for the handles; and a reply that
 	// fits goes inline where it always takes the reply chunk.
 	expect := Header{XID: h.XID, Version: 1, Credits: min(h.Credits, 128), Proc: g.reply.Proc,
-		Lists: Lists{Read: got.Lists.Read, Write: h.Lists.Write, Reply: h.Lists.Reply}}
+		Lists: wire.Lists{Read: got.Lists.Read, Write: h.Lists.Write, Reply: h.Lists.Reply}}
 	total := g.reply.Lists.Reply.Len()
 	for i, w := range h.Lists.Write {
 		for j := range w {
 			w[j].Length = g.reply.Lists.Write[i][j].Length
 		}
 	}
-	if g.reply.Proc == NoMsg && total <= 4096-replyHeaderLen(&h) {
-		expect.Proc = Msg
-		h.Lists.Reply.fill(0)
+	if g.reply.Proc == wire.ProcNoMsg && total <= 4096-returnedLen(&h) {
+		expect.Proc = wire.ProcMsg
+		h.Lists.Reply.Fill(0)
 	} else {
-		h.Lists.Reply.fill(total)
+		h.Lists.Reply.Fill(total)
 	}
 	if a, b := encodeHeader(&got), encodeHeader(&expect); !bytes.Equal(a, b) {
 		t.Errorf("%s: reply's header\n%x, want\n%x", name, a, b)
 	}
-	if expect.Proc == Msg && len(body) < 24 || expect.Proc == NoMsg && len(body) != 0 {
+	if expect.Proc == wire.ProcMsg && len(body) < 24 || expect.Proc == wire.ProcNoMsg && len(body) != 0 {
 		t.Errorf("%s: %d bytes inline", name, len(body))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -32,7 +33,7 @@ func crampedServer(t *testing.T) (*serverRig, *rawClient) {
 	}, crampedProgram{})
 	c := dialRaw(t, s.addr, peerSizes(1024))
 	for xid, n := range []uint32{longest, longest - 8192} {
-		c.call(msgHeader(uint32(xid), Lists{}), rpcCall(uint32(xid), procFill, n, 1))
+		c.call(msgHeader(uint32(xid), wire.Lists{}), rpcCall(uint32(xid), procFill, n, 1))
 		if h, _ := c.reply(); len(h.Lists.Read) == 0 {
 			t.Fatalf("got %+v", h)
 		}
@@ -51,8 +52,8 @@ func TestReadReplyOfLongCallWaits(t *testing.T) {
 	call := append(rpcCall(xid, procList, words), make([]byte, 8192-44)...)
 	src := c.data.Slice(1<<20, len(call))
 	copy(src.Bytes(), call)
-	h := msgHeader(xid, Lists{Read: []ReadSegment{{Segment: c.bind(src, verbs.RemoteRead)}}})
-	h.Proc = NoMsg
+	h := msgHeader(xid, wire.Lists{Read: []wire.ReadSegment{{Segment: c.bind(src, verbs.RemoteRead)}}})
+	h.Proc = wire.ProcNoMsg
 	c.call(h, nil)
 	eventually(t, "the reply waits", func() bool {
 		c.ping(100) // meanwhile the call is read
@@ -63,7 +64,7 @@ func TestReadReplyOfLongCallWaits(t *testing.T) {
 	}
 	c.sendDone(0)
 	got, _ := c.reply()
-	if got.XID != xid || got.Proc != NoMsg || len(got.Lists.Read) != 1 {
+	if got.XID != xid || got.Proc != wire.ProcNoMsg || len(got.Lists.Read) != 1 {
 		t.Fatalf("got %+v", got)
 	}
 	want := make([]uint32, words)
@@ -82,8 +83,8 @@ func TestReadReplyOfLongCallWaits(t *testing.T) {
 // payload, and find none for its head: it is refused, and the connection goes on.
 func TestReadReplyWithoutMemory(t *testing.T) {
 	s, c := crampedServer(t)
-	c.call(msgHeader(7, Lists{}), rpcCall(7, procHead, 8192))
-	c.wantError(7, ErrChunk)
+	c.call(msgHeader(7, wire.Lists{}), rpcCall(7, procHead, 8192))
+	c.wantError(7, wire.ErrChunk)
 	eventually(t, "its memory back", func() bool {
 		m := s.Stats().Memory
 		return m.Size-m.Used == 8192
@@ -125,16 +126,16 @@ func TestReadReplyWithoutWindows(t *testing.T) {
 	conn.windows = 1
 	conn.mu.Unlock()
 	for xid := range uint32(6) { // more often than replies may be open
-		h := msgHeader(xid, Lists{})
+		h := msgHeader(xid, wire.Lists{})
 		conn.deliver(append(encodeHeader(&h), rpcCall(xid, procFill, 5000, 1)...), 0)
-		if h := next(); h.Proc != Error || h.Err != ErrChunk || h.XID != xid {
+		if h := next(); h.Proc != wire.ProcError || h.Err != wire.ErrChunk || h.XID != xid {
 			t.Errorf("got %+v", h)
 		}
 		conn.deliver(append(encodeHeader(&h), rpcCall(xid, procList, 1000)...), 0)
-		if h := next(); h.Proc != NoMsg || len(h.Lists.Read) != 1 {
+		if h := next(); h.Proc != wire.ProcNoMsg || len(h.Lists.Read) != 1 {
 			t.Fatalf("got %+v", h)
 		}
-		conn.deliver(xdrWords(xid, 1, 16, uint32(Done)), 0)
+		conn.deliver(xdrWords(xid, 1, 16, uint32(wire.ProcDone)), 0)
 		eventually(t, "memory back", func() bool { return s.Stats().Memory.Leases == 0 })
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
@@ -26,8 +27,8 @@ const maxReadChunks = 64
 // it is answered; version 1 has ErrChunk for all of them. It wraps
 // transport.ErrProtocol.
 type refusal struct {
-	code  ErrCode
-	fault Fault
+	code  wire.ErrCode
+	fault wire.Fault
 	why   string
 }
 
@@ -35,18 +36,18 @@ func (e *refusal) Error() string { return e.why }
 
 func (e *refusal) Unwrap() error { return transport.ErrProtocol }
 
-func refuseCall(code ErrCode, fault Fault, format string, args ...any) *refusal {
+func refuseCall(code wire.ErrCode, fault wire.Fault, format string, args ...any) *refusal {
 	return &refusal{code: code, fault: fault, why: fmt.Sprintf(format, args...)}
 }
 
 // chunkError refuses a call whose chunks make no sense.
 func chunkError(format string, args ...any) error {
-	return refuseCall(ErrBadXDR, Fault{}, format, args...)
+	return refuseCall(wire.ErrBadXDR, wire.Fault{}, format, args...)
 }
 
 // roundedUpBy tells whether s is the roundup of chunk k as a chunk of its own,
 // which RFC 5666 section 3.7 lets senders make of it.
-func (k *pulledChunk) roundedUpBy(s ReadSegment) bool {
+func (k *pulledChunk) roundedUpBy(s wire.ReadSegment) bool {
 	pad := xdr.Pad(k.Len)
 	return pad > 0 && int(s.Position) == k.Pos+k.Len && int(s.Length) == pad
 }
@@ -55,7 +56,7 @@ func (k *pulledChunk) roundedUpBy(s ReadSegment) bool {
 // chunks out in memory. inline is the number of bytes that follow the header;
 // limit bounds the bytes pulled. It appends to dst and returns how much memory
 // the chunks need. A call that it refuses is owed ERR_CHUNK.
-func planPull(dst []pulledChunk, h *Header, inline, limit int) ([]pulledChunk, int, error) {
+func planPull(dst []pulledChunk, h *wire.Msg, inline, limit int) ([]pulledChunk, int, error) {
 	list := h.Lists.Read
 	for i, s := range list {
 		if s.Offset > math.MaxUint64-uint64(s.Length) {
@@ -76,7 +77,7 @@ func planPull(dst []pulledChunk, h *Header, inline, limit int) ([]pulledChunk, i
 	// end is how far the unreduced stream is known to reach: what is inline,
 	// and the chunks before the one being looked at.
 	end, next := inline, 0
-	if h.Proc == NoMsg {
+	if h.Proc == wire.ProcNoMsg {
 		if len(dst) == 0 || dst[0].Pos != 0 || dst[0].Len == 0 {
 			return dst, 0, chunkError("RDMA_NOMSG without a Position-Zero chunk")
 		}
@@ -85,7 +86,7 @@ func planPull(dst []pulledChunk, h *Header, inline, limit int) ([]pulledChunk, i
 	total := 0
 	for i := range dst {
 		k := &dst[i]
-		switch zero := h.Proc == NoMsg && i == 0; {
+		switch zero := h.Proc == wire.ProcNoMsg && i == 0; {
 		case zero:
 			end = k.Len
 		case k.Pos == 0:
@@ -139,12 +140,12 @@ type replyPlan struct {
 // asks for its payload inline (RFC 8166 section 4.3.2). A reply that fits
 // inline goes inline even if a reply chunk was supplied, as section 4.3.3
 // allows: one RDMA Write fewer, and clients have to accept both.
-func planReply(into []int, l *Lists, marks []xdr.Mark, header, head, room int) replyPlan {
+func planReply(into []int, l *wire.Lists, marks []xdr.Mark, header, head, room int) replyPlan {
 	p := replyPlan{Into: into[:0], Stream: head}
 	for i, m := range marks {
 		if i < len(l.Write) && len(l.Write[i]) > 0 {
 			if m.Len > l.Write[i].Len() {
-				return p.refuse(ErrWriteResource, Fault{Index: uint32(i + 1), Needed: uint32(m.Len)},
+				return p.refuse(wire.ErrWriteResource, wire.Fault{Index: uint32(i + 1), Needed: uint32(m.Len)},
 					"payload of %d bytes for a write chunk of %d", m.Len, l.Write[i].Len())
 			}
 			p.Into = append(p.Into, i)
@@ -155,42 +156,19 @@ func planReply(into []int, l *Lists, marks []xdr.Mark, header, head, room int) r
 	}
 	switch {
 	case header > room:
-		return p.refuse(ErrBadXDR, Fault{}, "chunk lists whose return takes %d bytes of %d", header, room)
+		return p.refuse(wire.ErrBadXDR, wire.Fault{}, "chunk lists whose return takes %d bytes of %d", header, room)
 	case p.Stream <= room-header:
 		p.Kind = replyInline
 	case p.Stream <= l.Reply.Len():
 		p.Kind = replyLong
 	default:
-		return p.refuse(ErrReplyResource, Fault{Needed: uint32(p.Stream)},
+		return p.refuse(wire.ErrReplyResource, wire.Fault{Needed: uint32(p.Stream)},
 			"reply of %d bytes for a reply chunk of %d", p.Stream, l.Reply.Len())
 	}
 	return p
 }
 
-func (p replyPlan) refuse(code ErrCode, fault Fault, format string, args ...any) replyPlan {
+func (p replyPlan) refuse(code wire.ErrCode, fault wire.Fault, format string, args ...any) replyPlan {
 	p.Kind, p.Why = replyRefused, refuseCall(code, fault, format, args...)
 	return p
-}
-
-// fill makes the lengths of a chunk tell that n bytes were placed in it, the
-// segments filled in order (RFC 8166 section 3.4.6).
-func (c Chunk) fill(n int) {
-	for i := range c {
-		k := min(n, int(c[i].Length))
-		c[i].Length = uint32(k)
-		n -= k
-	}
-}
-
-// replyHeaderLen is the length of the header of a reply to a call that had the
-// header h.
-func replyHeaderLen(h *Header) int {
-	l, n := &h.Lists, emptyHeaderLen(h.Version)
-	for _, c := range l.Write {
-		n += 8 + 16*len(c)
-	}
-	if l.Reply != nil {
-		n += 4 + 16*len(l.Reply)
-	}
-	return n
 }

@@ -8,18 +8,19 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
 // rseg is a read segment at a position.
-func rseg(pos, n uint32) ReadSegment {
-	return ReadSegment{Position: pos, Segment: Segment{Handle: 7, Length: n, Offset: 0x1000}}
+func rseg(pos, n uint32) wire.ReadSegment {
+	return wire.ReadSegment{Position: pos, Segment: wire.Segment{Handle: 7, Length: n, Offset: 0x1000}}
 }
 
-func chunkOf(lens ...uint32) Chunk {
-	c := Chunk{}
+func chunkOf(lens ...uint32) wire.Chunk {
+	c := wire.Chunk{}
 	for i, n := range lens {
-		c = append(c, Segment{Handle: uint32(i), Length: n, Offset: uint64(i) << 32})
+		c = append(c, wire.Segment{Handle: uint32(i), Length: n, Offset: uint64(i) << 32})
 	}
 	return c
 }
@@ -28,34 +29,34 @@ func TestPlanPull(t *testing.T) {
 	const limit = 1 << 20
 	tests := []struct {
 		name   string
-		proc   Proc
+		proc   wire.Proc
 		inline int
-		list   []ReadSegment
+		list   []wire.ReadSegment
 		want   []pulledChunk
 		total  int
 	}{
-		{"nothing", Msg, 100, nil, nil, 0},
-		{"one", Msg, 100, []ReadSegment{rseg(100, 8192)}, []pulledChunk{{100, 0, 1, 0, 8192}}, 8192},
-		{"one in the middle", Msg, 100, []ReadSegment{rseg(40, 5)}, []pulledChunk{{40, 0, 1, 0, 5}}, 5},
-		{"segments of one chunk", Msg, 100, []ReadSegment{rseg(100, 4095), rseg(100, 4096), rseg(100, 1)},
+		{"nothing", wire.ProcMsg, 100, nil, nil, 0},
+		{"one", wire.ProcMsg, 100, []wire.ReadSegment{rseg(100, 8192)}, []pulledChunk{{100, 0, 1, 0, 8192}}, 8192},
+		{"one in the middle", wire.ProcMsg, 100, []wire.ReadSegment{rseg(40, 5)}, []pulledChunk{{40, 0, 1, 0, 5}}, 5},
+		{"segments of one chunk", wire.ProcMsg, 100, []wire.ReadSegment{rseg(100, 4095), rseg(100, 4096), rseg(100, 1)},
 			[]pulledChunk{{100, 0, 3, 0, 8192}}, 8192},
-		{"two", Msg, 100, []ReadSegment{rseg(60, 10), rseg(76, 20)},
+		{"two", wire.ProcMsg, 100, []wire.ReadSegment{rseg(60, 10), rseg(76, 20)},
 			[]pulledChunk{{60, 0, 1, 0, 10}, {76, 1, 2, 64, 20}}, 84},
-		{"second after the first's end", Msg, 100, []ReadSegment{rseg(60, 10), rseg(112, 20)},
+		{"second after the first's end", wire.ProcMsg, 100, []wire.ReadSegment{rseg(60, 10), rseg(112, 20)},
 			[]pulledChunk{{60, 0, 1, 0, 10}, {112, 1, 2, 64, 20}}, 84},
-		{"padding sent along", Msg, 100, []ReadSegment{rseg(60, 10), rseg(60, 2), rseg(76, 4)},
+		{"padding sent along", wire.ProcMsg, 100, []wire.ReadSegment{rseg(60, 10), rseg(60, 2), rseg(76, 4)},
 			[]pulledChunk{{60, 0, 2, 0, 12}, {76, 2, 3, 64, 4}}, 68},
-		{"padding as a chunk of its own", Msg, 100, []ReadSegment{rseg(60, 10), rseg(70, 2), rseg(76, 4)},
+		{"padding as a chunk of its own", wire.ProcMsg, 100, []wire.ReadSegment{rseg(60, 10), rseg(70, 2), rseg(76, 4)},
 			[]pulledChunk{{60, 0, 2, 0, 12}, {76, 2, 3, 64, 4}}, 68},
-		{"empty", Msg, 100, []ReadSegment{rseg(60, 0)}, []pulledChunk{{60, 0, 1, 0, 0}}, 0},
-		{"Position Zero", NoMsg, 0, []ReadSegment{rseg(0, 3000)}, []pulledChunk{{0, 0, 1, 0, 3000}}, 3000},
-		{"Position Zero and another", NoMsg, 0, []ReadSegment{rseg(0, 2000), rseg(0, 2000), rseg(4000, 100)},
+		{"empty", wire.ProcMsg, 100, []wire.ReadSegment{rseg(60, 0)}, []pulledChunk{{60, 0, 1, 0, 0}}, 0},
+		{"Position Zero", wire.ProcNoMsg, 0, []wire.ReadSegment{rseg(0, 3000)}, []pulledChunk{{0, 0, 1, 0, 3000}}, 3000},
+		{"Position Zero and another", wire.ProcNoMsg, 0, []wire.ReadSegment{rseg(0, 2000), rseg(0, 2000), rseg(4000, 100)},
 			[]pulledChunk{{0, 0, 2, 0, 4000}, {4000, 2, 3, 4032, 100}}, 4132},
-		{"as much as allowed", Msg, 100, []ReadSegment{rseg(100, limit)}, []pulledChunk{{100, 0, 1, 0, limit}}, limit},
+		{"as much as allowed", wire.ProcMsg, 100, []wire.ReadSegment{rseg(100, limit)}, []pulledChunk{{100, 0, 1, 0, limit}}, limit},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			h := Header{Proc: tc.proc, Lists: Lists{Read: tc.list}}
+			h := wire.Msg{Header: wire.Header{Proc: tc.proc}, Lists: wire.Lists{Read: tc.list}}
 			got, total, err := planPull(nil, &h, tc.inline, limit)
 			if err != nil || total != tc.total || !slices.Equal(got, tc.want) {
 				t.Errorf("got %+v, %d, %v, want %+v, %d", got, total, err, tc.want, tc.total)
@@ -67,38 +68,38 @@ func TestPlanPull(t *testing.T) {
 func TestPlanPullRefuses(t *testing.T) {
 	wraps := rseg(100, 2)
 	wraps.Offset = math.MaxUint64
-	huge := make([]ReadSegment, MaxReadSegments)
+	huge := make([]wire.ReadSegment, wire.MaxReadSegments)
 	for i := range huge {
 		huge[i] = rseg(100, math.MaxUint32)
 	}
 	tests := []struct {
 		name   string
-		proc   Proc
+		proc   wire.Proc
 		inline int
-		list   []ReadSegment
+		list   []wire.ReadSegment
 	}{
-		{"misaligned", Msg, 100, []ReadSegment{rseg(42, 8)}},
-		{"misaligned behind a chunk", Msg, 100, []ReadSegment{rseg(40, 6), rseg(46, 3)}},
-		{"misaligned behind a whole chunk", Msg, 100, []ReadSegment{rseg(40, 8), rseg(49, 1)}},
-		{"past the end", Msg, 100, []ReadSegment{rseg(104, 8)}},
-		{"far past the end", Msg, 100, []ReadSegment{rseg(0xfffffffc, 8)}},
-		{"descending", Msg, 100, []ReadSegment{rseg(60, 8), rseg(40, 8)}},
-		{"coming back", Msg, 100, []ReadSegment{rseg(40, 8), rseg(60, 8), rseg(40, 8)}},
-		{"overlapping", Msg, 100, []ReadSegment{rseg(40, 100), rseg(136, 8)}},
-		{"Position Zero in RDMA_MSG", Msg, 100, []ReadSegment{rseg(0, 8)}},
-		{"NOMSG without chunk", NoMsg, 0, nil},
-		{"NOMSG without Position Zero", NoMsg, 100, []ReadSegment{rseg(40, 8)}},
-		{"NOMSG of nothing", NoMsg, 0, []ReadSegment{rseg(0, 0)}},
-		{"NOMSG, Position Zero twice", NoMsg, 0, []ReadSegment{rseg(0, 80), rseg(40, 8), rseg(0, 80)}},
-		{"NOMSG, other past the end", NoMsg, 1000, []ReadSegment{rseg(0, 80), rseg(84, 8)}},
-		{"wrapping around", Msg, 100, []ReadSegment{wraps}},
-		{"4 GiB", Msg, 100, []ReadSegment{rseg(100, math.MaxUint32)}},
-		{"256 times 4 GiB", Msg, 100, huge},
-		{"too much in two", Msg, 100, []ReadSegment{rseg(60, 1<<20-64), rseg(60+1<<20-64, 65)}},
+		{"misaligned", wire.ProcMsg, 100, []wire.ReadSegment{rseg(42, 8)}},
+		{"misaligned behind a chunk", wire.ProcMsg, 100, []wire.ReadSegment{rseg(40, 6), rseg(46, 3)}},
+		{"misaligned behind a whole chunk", wire.ProcMsg, 100, []wire.ReadSegment{rseg(40, 8), rseg(49, 1)}},
+		{"past the end", wire.ProcMsg, 100, []wire.ReadSegment{rseg(104, 8)}},
+		{"far past the end", wire.ProcMsg, 100, []wire.ReadSegment{rseg(0xfffffffc, 8)}},
+		{"descending", wire.ProcMsg, 100, []wire.ReadSegment{rseg(60, 8), rseg(40, 8)}},
+		{"coming back", wire.ProcMsg, 100, []wire.ReadSegment{rseg(40, 8), rseg(60, 8), rseg(40, 8)}},
+		{"overlapping", wire.ProcMsg, 100, []wire.ReadSegment{rseg(40, 100), rseg(136, 8)}},
+		{"Position Zero in RDMA_MSG", wire.ProcMsg, 100, []wire.ReadSegment{rseg(0, 8)}},
+		{"NOMSG without chunk", wire.ProcNoMsg, 0, nil},
+		{"NOMSG without Position Zero", wire.ProcNoMsg, 100, []wire.ReadSegment{rseg(40, 8)}},
+		{"NOMSG of nothing", wire.ProcNoMsg, 0, []wire.ReadSegment{rseg(0, 0)}},
+		{"NOMSG, Position Zero twice", wire.ProcNoMsg, 0, []wire.ReadSegment{rseg(0, 80), rseg(40, 8), rseg(0, 80)}},
+		{"NOMSG, other past the end", wire.ProcNoMsg, 1000, []wire.ReadSegment{rseg(0, 80), rseg(84, 8)}},
+		{"wrapping around", wire.ProcMsg, 100, []wire.ReadSegment{wraps}},
+		{"4 GiB", wire.ProcMsg, 100, []wire.ReadSegment{rseg(100, math.MaxUint32)}},
+		{"256 times 4 GiB", wire.ProcMsg, 100, huge},
+		{"too much in two", wire.ProcMsg, 100, []wire.ReadSegment{rseg(60, 1<<20-64), rseg(60+1<<20-64, 65)}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			h := Header{Proc: tc.proc, Lists: Lists{Read: tc.list}}
+			h := wire.Msg{Header: wire.Header{Proc: tc.proc}, Lists: wire.Lists{Read: tc.list}}
 			if got, total, err := planPull(nil, &h, tc.inline, 1<<20); !errors.Is(err, transport.ErrProtocol) {
 				t.Errorf("got %+v, %d, %v", got, total, err)
 			}
@@ -115,37 +116,37 @@ func TestPlanReply(t *testing.T) {
 	}
 	tests := []struct {
 		name  string
-		lists Lists
+		lists wire.Lists
 		marks []xdr.Mark
 		head  int
 		kind  replyKind
 		into  []int
 		rest  int
 	}{
-		{"small", Lists{}, nil, 100, replyInline, nil, 100},
-		{"just fits", Lists{}, nil, 996, replyInline, nil, 996},
-		{"too long, no chunk", Lists{}, nil, 1000, replyRefused, nil, 1000},
-		{"payload inline", Lists{}, marks(501), 100, replyInline, []int{inStream}, 604},
-		{"payload too long", Lists{}, marks(5000), 100, replyRefused, []int{inStream}, 5100},
-		{"write chunk", Lists{Write: []Chunk{chunkOf(4096, 4)}}, marks(4099), 100, replyInline, []int{0}, 100},
-		{"small payload takes its chunk", Lists{Write: []Chunk{chunkOf(4096)}}, marks(1), 100, replyInline, []int{0}, 100},
-		{"empty payload takes its chunk", Lists{Write: []Chunk{chunkOf(4096)}}, marks(0), 100, replyInline, []int{0}, 100},
-		{"write chunk too small", Lists{Write: []Chunk{chunkOf(4096)}}, marks(4097), 100, replyRefused, []int{}, 100},
-		{"empty write chunk", Lists{Write: []Chunk{{}}}, marks(20), 100, replyInline, []int{inStream}, 120},
-		{"empty and full", Lists{Write: []Chunk{{}, chunkOf(5000)}}, marks(20, 5000), 100, replyInline, []int{inStream, 1}, 120},
-		{"unused write chunk", Lists{Write: []Chunk{chunkOf(10), chunkOf(10)}}, marks(10), 100, replyInline, []int{0}, 100},
-		{"more payloads than chunks", Lists{Write: []Chunk{chunkOf(10)}}, marks(10, 10), 100, replyInline, []int{0, inStream}, 112},
-		{"reply chunk not needed", Lists{Reply: chunkOf(4096)}, nil, 100, replyInline, nil, 100},
-		{"reply chunk", Lists{Reply: chunkOf(2000, 2000)}, nil, 4000, replyLong, nil, 4000},
-		{"reply chunk with payload", Lists{Reply: chunkOf(4200)}, marks(4097), 100, replyLong, []int{inStream}, 4200},
-		{"reply chunk too small", Lists{Reply: chunkOf(4199)}, marks(4097), 100, replyRefused, []int{inStream}, 4200},
-		{"reply chunk of no segments", Lists{Reply: Chunk{}}, nil, 2000, replyRefused, nil, 2000},
-		{"write and reply chunk", Lists{Write: []Chunk{chunkOf(9000)}, Reply: chunkOf(4096)}, marks(9000), 3000, replyLong, []int{0}, 3000},
-		{"header alone too long", Lists{Write: []Chunk{chunkOf(make([]uint32, 70)...)}, Reply: chunkOf(4096)}, nil, 100, replyRefused, nil, 100},
+		{"small", wire.Lists{}, nil, 100, replyInline, nil, 100},
+		{"just fits", wire.Lists{}, nil, 996, replyInline, nil, 996},
+		{"too long, no chunk", wire.Lists{}, nil, 1000, replyRefused, nil, 1000},
+		{"payload inline", wire.Lists{}, marks(501), 100, replyInline, []int{inStream}, 604},
+		{"payload too long", wire.Lists{}, marks(5000), 100, replyRefused, []int{inStream}, 5100},
+		{"write chunk", wire.Lists{Write: []wire.Chunk{chunkOf(4096, 4)}}, marks(4099), 100, replyInline, []int{0}, 100},
+		{"small payload takes its chunk", wire.Lists{Write: []wire.Chunk{chunkOf(4096)}}, marks(1), 100, replyInline, []int{0}, 100},
+		{"empty payload takes its chunk", wire.Lists{Write: []wire.Chunk{chunkOf(4096)}}, marks(0), 100, replyInline, []int{0}, 100},
+		{"write chunk too small", wire.Lists{Write: []wire.Chunk{chunkOf(4096)}}, marks(4097), 100, replyRefused, []int{}, 100},
+		{"empty write chunk", wire.Lists{Write: []wire.Chunk{{}}}, marks(20), 100, replyInline, []int{inStream}, 120},
+		{"empty and full", wire.Lists{Write: []wire.Chunk{{}, chunkOf(5000)}}, marks(20, 5000), 100, replyInline, []int{inStream, 1}, 120},
+		{"unused write chunk", wire.Lists{Write: []wire.Chunk{chunkOf(10), chunkOf(10)}}, marks(10), 100, replyInline, []int{0}, 100},
+		{"more payloads than chunks", wire.Lists{Write: []wire.Chunk{chunkOf(10)}}, marks(10, 10), 100, replyInline, []int{0, inStream}, 112},
+		{"reply chunk not needed", wire.Lists{Reply: chunkOf(4096)}, nil, 100, replyInline, nil, 100},
+		{"reply chunk", wire.Lists{Reply: chunkOf(2000, 2000)}, nil, 4000, replyLong, nil, 4000},
+		{"reply chunk with payload", wire.Lists{Reply: chunkOf(4200)}, marks(4097), 100, replyLong, []int{inStream}, 4200},
+		{"reply chunk too small", wire.Lists{Reply: chunkOf(4199)}, marks(4097), 100, replyRefused, []int{inStream}, 4200},
+		{"reply chunk of no segments", wire.Lists{Reply: wire.Chunk{}}, nil, 2000, replyRefused, nil, 2000},
+		{"write and reply chunk", wire.Lists{Write: []wire.Chunk{chunkOf(9000)}, Reply: chunkOf(4096)}, marks(9000), 3000, replyLong, []int{0}, 3000},
+		{"header alone too long", wire.Lists{Write: []wire.Chunk{chunkOf(make([]uint32, 70)...)}, Reply: chunkOf(4096)}, nil, 100, replyRefused, nil, 100},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			p := planReply(nil, &tc.lists, tc.marks, replyHeaderLen(&Header{Version: Version1, Lists: tc.lists}), tc.head, 1024)
+			p := planReply(nil, &tc.lists, tc.marks, returnedLen(&Header{Version: Version1, Lists: tc.lists}), tc.head, 1024)
 			if p.Kind != tc.kind || p.Stream != tc.rest || !slices.Equal(p.Into, tc.into) {
 				t.Errorf("got %+v, want kind %d into %v stream %d", p, tc.kind, tc.into, tc.rest)
 			}
@@ -155,14 +156,14 @@ func TestPlanReply(t *testing.T) {
 
 // The header's length is reserved before it is encoded.
 func TestReplyHeaderLen(t *testing.T) {
-	for _, l := range []Lists{
-		{}, {Reply: Chunk{}}, {Reply: chunkOf(1, 2)}, {Write: []Chunk{{}}},
-		{Write: []Chunk{chunkOf(1, 2, 3), {}, chunkOf(4)}, Reply: chunkOf(5)},
+	for _, l := range []wire.Lists{
+		{}, {Reply: wire.Chunk{}}, {Reply: chunkOf(1, 2)}, {Write: []wire.Chunk{{}}},
+		{Write: []wire.Chunk{chunkOf(1, 2, 3), {}, chunkOf(4)}, Reply: chunkOf(5)},
 	} {
 		var w xdr.Writer
 		h := Header{Version: Version1, Lists: l}
 		h.Append(&w)
-		if got := replyHeaderLen(&h); got != len(w.Bytes()) {
+		if got := returnedLen(&h); got != len(w.Bytes()) {
 			t.Errorf("%+v: got %d, want %d", l, got, len(w.Bytes()))
 		}
 	}
@@ -174,7 +175,7 @@ func TestChunkFill(t *testing.T) {
 		want string
 	}{{0, "[0 0 0]"}, {9, "[9 0 0]"}, {10, "[10 0 0]"}, {11, "[10 1 0]"}, {60, "[10 20 30]"}} {
 		c := chunkOf(10, 20, 30)
-		c.fill(tc.n)
+		c.Fill(tc.n)
 		if got := fmt.Sprint([]uint32{c[0].Length, c[1].Length, c[2].Length}); got != tc.want {
 			t.Errorf("fill(%d): %s, want %s", tc.n, got, tc.want)
 		}

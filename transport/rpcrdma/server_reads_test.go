@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -60,7 +61,7 @@ func TestServerLimitsReads(t *testing.T) {
 			eventually(t, "receives", func() bool { return conn.receives() > 0 })
 			answered := uint64(0)
 			if name == "configured" {
-				h := msgHeader(1, Lists{})
+				h := msgHeader(1, wire.Lists{})
 				conn.deliver(append(encodeHeader(&h), ccpCall(1, 1, 1, 1024, 1024, uint32(most))...), 0)
 				answered++
 				eventually(t, "configured", func() bool { return srv.Stats().Replies == answered })
@@ -71,7 +72,7 @@ func TestServerLimitsReads(t *testing.T) {
 			}
 			srv.mu.Unlock()
 			body, pos := sumCall(2, 4*segments)
-			h := msgHeader(2, Lists{})
+			h := msgHeader(2, wire.Lists{})
 			for range segments {
 				h.Lists.Read = append(h.Lists.Read, rseg(pos, 4))
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -28,7 +29,7 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	}
 	headSeg, err := k.settle(ctx, head, room, plan)
 	if errors.Is(err, errTooLarge) || errors.Is(err, errNoMemory) {
-		err = refuseCall(ErrSystem, Fault{}, "reply of %d bytes: %v", k.reply.Len(), err)
+		err = refuseCall(wire.ErrSystem, wire.Fault{}, "reply of %d bytes: %v", k.reply.Len(), err)
 	}
 	if err != nil {
 		k.giveUp(ctx, err)
@@ -45,36 +46,40 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 		if i < len(marks) && plan.Into[i] >= 0 {
 			n = marks[i].Len
 		}
-		w.fill(n)
+		w.Fill(n)
 	}
-	reply := Header{XID: k.hdr.XID, Version: k.hdr.Version, Proc: Msg, Lists: Lists{Write: l.Write, Reply: l.Reply}, V2: V2{Direction: DirReply}}
+	k.rep = wire.Msg{
+		Header:    wire.Header{XID: k.hdr.XID, Version: k.hdr.Version, Proc: wire.ProcMsg},
+		Direction: wire.DirReply, Lists: wire.Lists{Write: l.Write, Reply: l.Reply},
+	}
+	reply := &k.rep
 	body := k.msg.Slice(0, room)
 	var msg mem.Vec
 	switch plan.Kind {
 	case replyLong:
 		k.addWrites(l.Reply, k.gather(headSeg, 0, marks, plan.Into))
-		l.Reply.fill(plan.Stream)
-		reply.Proc = NoMsg
+		l.Reply.Fill(plan.Stream)
+		reply.Proc = wire.ProcNoMsg
 		msg = k.local(body)
 		k.c.s.count.longReplies.Add(1)
 	case replyRead, replyReadLong:
-		l.Reply.fill(0)
+		l.Reply.Fill(0)
 		if reply.Lists.Read, err = k.expose(ctx, plan, headSeg, marks); err != nil {
 			k.giveUp(ctx, err)
 			return
 		}
-		n := room + readListLen(plan.Exposed)
+		n := room + wire.ReadListLen(plan.Exposed)
 		if plan.Kind == replyRead {
 			// Nothing but the stream's head is left to follow the longer header.
 			copy(k.msg.Slice(n, headSeg.Len).Bytes(), headSeg.Bytes())
 			n += headSeg.Len
 		} else {
-			reply.Proc = NoMsg
+			reply.Proc = wire.ProcNoMsg
 		}
 		msg = k.local(k.msg.Slice(0, n))
 		k.c.s.count.readReplies.Add(1)
 	default:
-		l.Reply.fill(0)
+		l.Reply.Fill(0)
 		body = k.msg.Slice(0, room+len(head))
 		msg = k.gather(body, room, marks, plan.Into)
 		if len(msg) > k.c.s.dev.Caps().MaxSGE {
@@ -87,7 +92,7 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 		k.c.s.count.invalidations.Add(1)
 	}
 	k.c.s.count.replies.Add(1)
-	k.send(ctx, &reply, send)
+	k.send(ctx, reply, send)
 	if len(reply.Lists.Read) > 0 {
 		k.published(ctx)
 	}
@@ -108,7 +113,7 @@ func (k *serverCall) segsOf(m xdr.Mark) (n int) {
 // the call came with, if the client takes that at all.
 func (k *serverCall) invalidatable() (rkey uint32, ok bool) {
 	if k.hdr.Version == Version2 {
-		rkey = k.hdr.invalidatable()
+		rkey = k.hdr.Invalidatable()
 		return rkey, rkey != 0
 	}
 	k.keys = k.hdr.Lists.Keys(k.keys[:0])
@@ -120,23 +125,26 @@ func (k *serverCall) invalidatable() (rkey uint32, ok bool) {
 
 // sendError answers with RDMA_ERROR (RFC 8166 section 4.5; the draft, section
 // 7.2.4).
-func (k *serverCall) sendError(ctx context.Context, xid, version uint32, code ErrCode, fault Fault) {
-	if code == ErrVers {
+func (k *serverCall) sendError(ctx context.Context, to *wire.Header, code wire.ErrCode, fault wire.Fault) {
+	if code == wire.ErrVers {
 		k.c.s.count.versErrors.Add(1)
 	} else {
 		k.c.s.count.chunkErrors.Add(1)
 	}
 	k.wrs = k.wrs[:0]
 	known := k.c.s.cfg.Versions
-	h := Header{XID: xid, Version: version, Proc: Error, Err: code, Low: known.Low, High: known.High, V2: V2{Fault: fault}}
+	e := &wire.Error{
+		Header: wire.Header{XID: to.XID, Version: to.Version, Proc: wire.ProcError},
+		Code:   code, Low: known.Low, High: known.High, Fault: fault,
+	}
 	k.head.Reset(k.buf.Bytes(), nil)
-	h.Append(&k.head)
-	k.send(ctx, &h, verbs.SendWR{Op: verbs.OpSend, Local: k.local(k.buf.Slice(0, len(k.head.Bytes())))})
+	e.Append(&k.head)
+	k.send(ctx, e, verbs.SendWR{Op: verbs.OpSend, Local: k.local(k.buf.Slice(0, len(k.head.Bytes())))})
 }
 
-// send gives the receive buffer back, encodes h with the grant at the start of
+// send gives the receive buffer back, encodes m with the grant at the start of
 // buf, and posts wrs with the Send after them.
-func (k *serverCall) send(ctx context.Context, h *Header, send verbs.SendWR) {
+func (k *serverCall) send(ctx context.Context, m wire.Message, send verbs.SendWR) {
 	c := k.c
 	grant := c.s.grant(k.asked)
 	// What the client may send by reason of this reply must find a receive.
@@ -150,9 +158,9 @@ func (k *serverCall) send(ctx context.Context, h *Header, send verbs.SendWR) {
 	}
 	grant = max(1, grant-len(c.exposures)) // RFC 5666 section 11
 	c.granted.Store(int32(grant))
-	h.Credits = uint32(grant)
+	m.Fixed().Credits = uint32(grant)
 	k.head.Reset(k.buf.Bytes(), nil)
-	h.Append(&k.head)
+	m.Append(&k.head)
 	c.s.count.sent.Add(uint64(send.Local.Len()))
 	k.wrs = append(k.wrs, send)
 	k.refs.Add(1) // the completion's
@@ -273,7 +281,7 @@ func (k *serverCall) insert(n, shift int, marks []xdr.Mark, into []int) mem.Seg 
 
 // addWrites appends the RDMA Writes that place v in c, which has room for it:
 // the segments filled in order, each request within the device's limits.
-func (k *serverCall) addWrites(c Chunk, v mem.Vec) {
+func (k *serverCall) addWrites(c wire.Chunk, v mem.Vec) {
 	caps := k.c.s.dev.Caps()
 	left, off := v.Len(), 0
 	for _, s := range c {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
@@ -214,13 +215,13 @@ func dialRaw(t testing.TB, to netip.AddrPort, private []byte) *rawClient {
 }
 
 // bind opens s to the peer and returns how to name it.
-func (c *rawClient) bind(s mem.Seg, access verbs.Access) Segment {
+func (c *rawClient) bind(s mem.Seg, access verbs.Access) wire.Segment {
 	c.t.Helper()
 	w, err := c.conn.NewWindow()
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	seg := Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
+	seg := wire.Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
 	c.post(verbs.SendWR{Op: verbs.OpBind, Window: w, Access: access, Local: mem.Vec{s}})
 	return seg
 }
@@ -289,13 +290,13 @@ func (c *rawClient) reply() (h Header, body []byte) {
 }
 
 // wantError waits for RDMA_ERROR.
-func (c *rawClient) wantError(xid uint32, code ErrCode) {
+func (c *rawClient) wantError(xid uint32, code wire.ErrCode) {
 	c.t.Helper()
 	h, body := c.reply()
-	if h.Proc != Error || h.Err != code || h.XID != xid || h.Credits == 0 || len(body) != 0 {
+	if h.Proc != wire.ProcError || h.Err != code || h.XID != xid || h.Credits == 0 || len(body) != 0 {
 		c.t.Fatalf("got %+v and %d bytes, want error %d", h, len(body), code)
 	}
-	if code == ErrVers && (h.Low != 1 || h.High != 1) {
+	if code == wire.ErrVers && (h.Low != 1 || h.High != 1) {
 		c.t.Fatalf("versions %d to %d", h.Low, h.High)
 	}
 }
@@ -311,15 +312,15 @@ func (c *rawClient) wantLost() {
 // ping checks that the connection works.
 func (c *rawClient) ping(xid uint32) {
 	c.t.Helper()
-	c.call(msgHeader(xid, Lists{}), rpcCall(xid, procNull))
+	c.call(msgHeader(xid, wire.Lists{}), rpcCall(xid, procNull))
 	h, body := c.reply()
-	if h.XID != xid || h.Proc != Msg || string(body) != string(rpcAccepted(xid)) {
+	if h.XID != xid || h.Proc != wire.ProcMsg || string(body) != string(rpcAccepted(xid)) {
 		c.t.Fatalf("got %+v, %x", h, body)
 	}
 }
 
-func msgHeader(xid uint32, l Lists) Header {
-	return Header{XID: xid, Version: Version1, Credits: 16, Proc: Msg, Lists: l}
+func msgHeader(xid uint32, l wire.Lists) Header {
+	return Header{XID: xid, Version: Version1, Credits: 16, Proc: wire.ProcMsg, Lists: l}
 }
 
 // rpcCall is a call with AUTH_NONE and words as arguments.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -47,9 +48,9 @@ func scriptServer(t *testing.T, dev *listenDevice, h transport.Handler, cfg Serv
 // introduced has the client say that it takes all of the backward direction, and
 // returns what the server may call it by.
 func (c *scriptConn) introduced(p backSwitch) transport.Backchannel {
-	h := Header{XID: 9, Version: Version2, Credits: 16, Proc: ConnProp, V2: introduction(4096, uint32(BackwardGeneral), 0)}
+	h := Header{XID: 9, Version: Version2, Credits: 16, Proc: wire.ProcConnProp, V2: introduction(4096, uint32(wire.BackwardGeneral), 0)}
 	c.deliver(encodeHeader(&h), 0)
-	h = msgHeader2(1, Lists{})
+	h = msgHeader2(1, wire.Lists{})
 	c.deliver(append(encodeHeader(&h), rpcCall(1, procNull)...), 0)
 	return <-p.seen
 }

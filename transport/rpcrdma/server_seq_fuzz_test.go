@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -171,9 +172,9 @@ func (p *serverScript) step(s *script) {
 	xid := uint32(s.byte() % 8)
 	switch s.byte() % (6 + byte(2*p.version-1)) {
 	case 0: // a call, its reply as long as it says
-		p.call(s, xid, Lists{})
+		p.call(s, xid, wire.Lists{})
 	case 1: // one with chunks
-		var l Lists
+		var l wire.Lists
 		for range s.byte() % 4 {
 			l.Write = append(l.Write, chunkOf(uint32(s.byte())*100, uint32(s.byte())))
 		}
@@ -181,15 +182,15 @@ func (p *serverScript) step(s *script) {
 			l.Reply = chunkOf(uint32(s.byte())*300, 77)
 		}
 		if s.byte()&1 == 1 {
-			l.Read = []ReadSegment{rseg(uint32(s.byte()), uint32(s.byte())*50)}
+			l.Read = []wire.ReadSegment{rseg(uint32(s.byte()), uint32(s.byte())*50)}
 		}
 		p.call(s, xid, l)
 	case 2: // a call whose reply fits nowhere
-		h := msgHeader(xid, Lists{})
+		h := msgHeader(xid, wire.Lists{})
 		h.Version = p.version
 		p.conn.deliver(append(encodeHeader(&h), rpcCall(xid, 1, 0, 4000, uint32(s.byte())%4, 3)...), 0)
 	case 3:
-		p.conn.deliver(xdrWords(xid, 1, 1, uint32(Done)), 0)
+		p.conn.deliver(xdrWords(xid, 1, 1, uint32(wire.ProcDone)), 0)
 	case 4: // an answer to a backward call, or to none
 		p.answer(s, xid)
 	case 5: // garbage
@@ -214,7 +215,7 @@ func (p *serverScript) step(s *script) {
 			p.back.Go(func() { _ = b.Call(ctx, c) })
 		}
 	case 7:
-		h := Header{XID: xid, Version: Version2, Credits: 9, Proc: Optional + Proc(s.byte()%5), V2: s.props()}
+		h := Header{XID: xid, Version: Version2, Credits: 9, Proc: wire.ProcOptional + wire.Proc(s.byte()%5), V2: s.props()}
 		p.conn.deliver(encodeHeader(&h), 0)
 	case 8:
 		if n := len(p.stops); n > 0 {
@@ -224,32 +225,32 @@ func (p *serverScript) step(s *script) {
 }
 
 func (p *serverScript) answer(s *script, xid uint32) {
-	h := Header{XID: xid, Version: p.version, Credits: uint32(s.byte()), Proc: Error, Err: ErrChunk, V2: V2{Direction: DirReply}}
+	h := Header{XID: xid, Version: p.version, Credits: uint32(s.byte()), Proc: wire.ProcError, Err: wire.ErrChunk, V2: V2{Direction: wire.DirReply}}
 	var key uint32
 	if q := p.conn.call(s); q != nil {
 		h.XID, key = q.XID, q.InvHandle
 		h.Lists.Reply = append(h.Lists.Reply, q.Lists.Reply...)
 	}
 	how := s.byte()
-	h.Lists.Reply.fill(int(how) * 10)
+	h.Lists.Reply.Fill(int(how) * 10)
 	if how&1 == 1 {
 		key = 0
 	}
 	var body []byte
 	switch how % 4 {
 	case 0, 1:
-		h.Proc, body = Msg, rpcAccepted(h.XID, 5)
+		h.Proc, body = wire.ProcMsg, rpcAccepted(h.XID, 5)
 	case 2:
-		h.Proc = NoMsg
+		h.Proc = wire.ProcNoMsg
 	}
 	p.conn.deliver(append(encodeHeader(&h), body...), key)
 }
 
-func (p *serverScript) call(s *script, xid uint32, l Lists) {
+func (p *serverScript) call(s *script, xid uint32, l wire.Lists) {
 	h := msgHeader(xid, l)
 	h.Version, h.Credits = p.version, uint32(s.byte())
 	if s.byte() == 1 && p.version == Version1 {
-		h.Proc, h.Align, h.Threshold = MsgP, 8, 8
+		h.Proc, h.Align, h.Threshold = wire.ProcMsgP, 8, 8
 	}
 	args := rpcCall(xid, 1, 0, uint32(s.byte())*20, uint32(s.byte())%5, uint32(s.byte()))
 	p.conn.deliver(append(encodeHeader(&h), args...), 0)

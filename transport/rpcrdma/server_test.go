@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -99,7 +100,7 @@ func testShapes(t *testing.T, r *rig) {
 func TestServerTellsXIDAndPeer(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	c.call(msgHeader(77, Lists{}), rpcCall(77, procSeen))
+	c.call(msgHeader(77, wire.Lists{}), rpcCall(77, procSeen))
 	_, body := c.reply()
 	r := testXDR(body[24:])
 	if xid, peer := r.Uint32(), r.String(100); xid != 77 || peer != "127.0.0.1 iwarp" || r.End() != nil {
@@ -115,9 +116,9 @@ func TestServerManySegments(t *testing.T) {
 	want := testPattern(100_000)
 	copy(c.data.Bytes(), want)
 	body, pos := sumCall(5, len(want))
-	var l Lists
+	var l wire.Lists
 	for off := 0; off < len(want); off += 1000 {
-		l.Read = append(l.Read, ReadSegment{pos, c.bind(c.data.Slice(off, 1000), verbs.RemoteRead)})
+		l.Read = append(l.Read, wire.ReadSegment{Position: pos, Segment: c.bind(c.data.Slice(off, 1000), verbs.RemoteRead)})
 	}
 	c.call(msgHeader(5, l), body)
 	if _, got := c.reply(); !bytes.Equal(got, rpcAccepted(5, sumReply(want)...)) {
@@ -125,8 +126,8 @@ func TestServerManySegments(t *testing.T) {
 	}
 
 	clear(c.data.Bytes())
-	part := func(off, n int) Segment { return c.bind(c.data.Slice(off, n), verbs.RemoteWrite) }
-	l = Lists{Write: []Chunk{{}, {part(0, 101), part(1000, 1), part(2000, 5000)}, {part(9000, 5000)}, {part(20000, 50), part(21000, 50)}}}
+	part := func(off, n int) wire.Segment { return c.bind(c.data.Slice(off, n), verbs.RemoteWrite) }
+	l = wire.Lists{Write: []wire.Chunk{{}, {part(0, 101), part(1000, 1), part(2000, 5000)}, {part(9000, 5000)}, {part(20000, 50), part(21000, 50)}}}
 	c.call(msgHeader(6, l), rpcCall(6, procFill, 1001, 3))
 	h, got := c.reply()
 	lens := ""
@@ -136,7 +137,7 @@ func TestServerManySegments(t *testing.T) {
 			lens += fmt.Sprint(" ", w[i].Length)
 		}
 	}
-	if lens != "|| 101 1 899| 1001| 0 0" || h.Lists.Reply != nil || h.Proc != Msg {
+	if lens != "|| 101 1 899| 1001| 0 0" || h.Lists.Reply != nil || h.Proc != wire.ProcMsg {
 		t.Errorf("chunks %q, %+v", lens, h)
 	}
 	want = testPattern(1001)
@@ -156,9 +157,9 @@ func TestServerManySegments(t *testing.T) {
 func TestServerWriteListAndReplyChunk(t *testing.T) {
 	s := startServer(t, ServerConfig{InlineOut: 1024})
 	c := dialRaw(t, s.addr, peerSizes(1024))
-	l := Lists{
-		Write: []Chunk{{c.bind(c.data.Slice(0, 2000), verbs.RemoteWrite)}},
-		Reply: Chunk{c.bind(c.data.Slice(10000, 100), verbs.RemoteWrite), c.bind(c.data.Slice(11000, 4000), verbs.RemoteWrite)},
+	l := wire.Lists{
+		Write: []wire.Chunk{{c.bind(c.data.Slice(0, 2000), verbs.RemoteWrite)}},
+		Reply: wire.Chunk{c.bind(c.data.Slice(10000, 100), verbs.RemoteWrite), c.bind(c.data.Slice(11000, 4000), verbs.RemoteWrite)},
 	}
 	c.call(msgHeader(6, l), rpcCall(6, procFill, 2000, 2))
 	h, body := c.reply()
@@ -166,7 +167,7 @@ func TestServerWriteListAndReplyChunk(t *testing.T) {
 	d := c.data.Bytes()
 	stream := append(bytes.Clone(d[10000:10100]), d[11000:15000]...)[:24+4+4+4+2000+4]
 	expect := append(rpcAccepted(6, 2000, 0, 2000), append(bytes.Clone(want), xdrWords(1)...)...)
-	if h.Proc != NoMsg || len(body) != 0 || h.Lists.Write[0].Len() != 2000 || h.Lists.Reply.Len() != len(expect) || h.Lists.Reply[0].Length != 100 {
+	if h.Proc != wire.ProcNoMsg || len(body) != 0 || h.Lists.Write[0].Len() != 2000 || h.Lists.Reply.Len() != len(expect) || h.Lists.Reply[0].Length != 100 {
 		t.Errorf("header %+v", h)
 	}
 	if !bytes.Equal(d[:2000], want) || !bytes.Equal(stream, expect) {
@@ -179,7 +180,7 @@ func TestServerWriteListAndReplyChunk(t *testing.T) {
 func TestServerInlineInsteadOfReplyChunk(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	l := Lists{Reply: Chunk{c.bind(c.data.Slice(0, 4000), verbs.RemoteWrite)}}
+	l := wire.Lists{Reply: wire.Chunk{c.bind(c.data.Slice(0, 4000), verbs.RemoteWrite)}}
 	for xid, k := range []uint32{0, 1, 5, 30} {
 		c.call(msgHeader(uint32(xid), l), rpcCall(uint32(xid), procFill, 21, k))
 		h, body := c.reply()
@@ -189,7 +190,7 @@ func TestServerInlineInsteadOfReplyChunk(t *testing.T) {
 			want = append(append(want, testPattern(21)...), 0, 0, 0)
 			want = append(want, xdrWords(i)...)
 		}
-		if h.Proc != Msg || h.Lists.Reply == nil || h.Lists.Reply.Len() != 0 || !bytes.Equal(body, want) {
+		if h.Proc != wire.ProcMsg || h.Lists.Reply == nil || h.Lists.Reply.Len() != 0 || !bytes.Equal(body, want) {
 			t.Errorf("%d payloads: %+v, %x", k, h, body)
 		}
 	}
@@ -199,14 +200,14 @@ func TestServerInlineInsteadOfReplyChunk(t *testing.T) {
 func TestServerRemoteInvalidation(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	for _, wants := range []bool{true, false} {
-		c := dialRaw(t, s.addr, PrivateData{RemoteInvalidate: wants, SendSize: 4096, RecvSize: 4096}.Append(nil))
+		c := dialRaw(t, s.addr, wire.PrivateData{RemoteInvalidate: wants, SendSize: 4096, RecvSize: 4096}.Append(nil))
 		one, two := c.bind(c.data.Slice(0, 100), verbs.RemoteWrite), c.bind(c.data.Slice(200, 100), verbs.RemoteWrite)
-		c.call(msgHeader(1, Lists{Write: []Chunk{{one, two}}}), rpcCall(1, procFill, 150, 1))
+		c.call(msgHeader(1, wire.Lists{Write: []wire.Chunk{{one, two}}}), rpcCall(1, procFill, 150, 1))
 		c.reply()
 		if len(c.invalidated) != 0 {
 			t.Errorf("invalidated %v of two keys", c.invalidated)
 		}
-		c.call(msgHeader(2, Lists{Write: []Chunk{{one}}}), rpcCall(2, procFill, 100, 1))
+		c.call(msgHeader(2, wire.Lists{Write: []wire.Chunk{{one}}}), rpcCall(2, procFill, 100, 1))
 		c.reply()
 		if ok := len(c.invalidated) == 1 && c.invalidated[0] == one.Handle; ok != wants {
 			t.Errorf("wants %v: invalidated %v", wants, c.invalidated)
@@ -220,7 +221,7 @@ func TestServerCredits(t *testing.T) {
 	s := startServer(t, ServerConfig{Credits: 32, TotalCredits: 40})
 	ask := func(c *rawClient, n, want uint32) {
 		t.Helper()
-		h := msgHeader(n+1, Lists{})
+		h := msgHeader(n+1, wire.Lists{})
 		h.Credits = n
 		c.call(h, rpcCall(n+1, procNull))
 		if h, _ := c.reply(); h.Credits != want {
@@ -278,11 +279,11 @@ func TestServerPositionZeroAndReadChunk(t *testing.T) {
 	body, pos := sumCall(5, len(want))
 	copy(c.data.Bytes(), body)
 	copy(c.data.Bytes()[1000:], want)
-	h := Header{XID: 5, Version: Version1, Credits: 1, Proc: NoMsg, Lists: Lists{Read: []ReadSegment{
-		{0, c.bind(c.data.Slice(0, 20), verbs.RemoteRead)},
-		{0, c.bind(c.data.Slice(20, len(body)-20), verbs.RemoteRead)},
-		{pos, c.bind(c.data.Slice(1000, 70_000), verbs.RemoteRead)},
-		{pos, c.bind(c.data.Slice(71_000, 1), verbs.RemoteRead)},
+	h := Header{XID: 5, Version: Version1, Credits: 1, Proc: wire.ProcNoMsg, Lists: wire.Lists{Read: []wire.ReadSegment{
+		{Position: 0, Segment: c.bind(c.data.Slice(0, 20), verbs.RemoteRead)},
+		{Position: 0, Segment: c.bind(c.data.Slice(20, len(body)-20), verbs.RemoteRead)},
+		{Position: pos, Segment: c.bind(c.data.Slice(1000, 70_000), verbs.RemoteRead)},
+		{Position: pos, Segment: c.bind(c.data.Slice(71_000, 1), verbs.RemoteRead)},
 	}}}
 	c.call(h, nil)
 	if _, got := c.reply(); !bytes.Equal(got, rpcAccepted(5, sumReply(want)...)) {
@@ -298,7 +299,7 @@ func TestServerPositionZeroAndReadChunk(t *testing.T) {
 func TestServerFailureAfterLongResults(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	c := dialRaw(t, s.addr, peerSizes(4096))
-	c.call(msgHeader(5, Lists{}), rpcCall(5, procFail, 10_000))
+	c.call(msgHeader(5, wire.Lists{}), rpcCall(5, procFail, 10_000))
 	if _, got := c.reply(); !bytes.Equal(got, xdrWords(5, 1, 0, 0, 0, 5)) {
 		t.Errorf("got %x", got)
 	}

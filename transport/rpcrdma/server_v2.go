@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -14,7 +15,7 @@ const (
 	// message from the client makes no more than two due.
 	ctlBytes = 1024
 	// maxCtl is the longest of them: a response with its two subsets.
-	maxCtl = FixedHeaderLen + 2*(4+maxProperties/8) + 4 + 12
+	maxCtl = wire.FixedLen + 2*(4+wire.MaxProperties/8) + 4 + 12
 )
 
 // setRoom makes msg as long as the client's receives are known to be.
@@ -40,11 +41,12 @@ func (c *serverConn) note(w verbs.Completion) {
 	if !c.s.cfg.Versions.Has(Version2) || !aboutProps(b) {
 		return
 	}
-	if _, err := ParseHeader(b, &c.noted); err != nil {
+	m, _, err := wire.Parse(b, AllVersions)
+	if err != nil {
 		return // the worker answers that
 	}
 	c.props.begin(0) // before what the message makes due
-	if err := c.props.received(&c.noted); err != nil {
+	if err := c.props.received(m); err != nil {
 		c.fail(err)
 	}
 }
@@ -52,43 +54,11 @@ func (c *serverConn) note(w verbs.Completion) {
 // aboutProps tells whether a message is one about properties, if it can be
 // parsed.
 func aboutProps(b []byte) bool {
-	if len(b) < FixedHeaderLen || binary.BigEndian.Uint32(b[4:]) != Version2 {
+	if len(b) < wire.FixedLen || binary.BigEndian.Uint32(b[4:]) != Version2 {
 		return false
 	}
-	proc := Proc(binary.BigEndian.Uint32(b[12:]))
-	return ConnProp <= proc && proc <= UpdProp
-}
-
-// admit2 deals with what comes in version 2 besides calls and replies, and tells
-// whether the message may be one.
-func (k *serverCall) admit2(ctx context.Context) bool {
-	c, h := k.c, &k.hdr
-	c.props.begin(0)
-	if err := k.sendDue(ctx); err != nil {
-		k.abandon(ctx, err)
-		return false
-	}
-	switch h.Proc {
-	case Msg, NoMsg:
-		return true
-	case Optional:
-		// None is known here; replies are not answered.
-		if h.Direction == DirCall {
-			k.sendError(ctx, h.XID, Version2, ErrInvalOption, Fault{})
-		} else {
-			k.ignore(ctx)
-		}
-	case Error:
-		if !c.props.refused(h.XID) {
-			return true
-		}
-		k.ignore(ctx)
-	default: // note has taken it
-		if err := k.repost(); err != nil {
-			k.abandon(ctx, err)
-		}
-	}
-	return false
+	proc := wire.Proc(binary.BigEndian.Uint32(b[12:]))
+	return wire.ProcConnProp <= proc && proc <= wire.ProcUpdProp
 }
 
 // sendDue sends the messages about properties that are due, in their order.
@@ -96,14 +66,14 @@ func (k *serverCall) sendDue(ctx context.Context) error {
 	k.c.telling.Lock()
 	defer k.c.telling.Unlock()
 	for k.ctlUsed+maxCtl <= k.ctl.Len {
-		h, ok := k.c.props.next()
-		if !ok {
+		m := k.c.props.next()
+		if m == nil {
 			return nil
 		}
 		// The grant in force: for more the receives are not there yet.
-		h.Credits = uint32(max(1, k.c.granted.Load()))
+		m.Fixed().Credits = uint32(max(1, k.c.granted.Load()))
 		k.head.Reset(k.ctl.Bytes()[k.ctlUsed:k.ctlUsed], nil)
-		h.Append(&k.head)
+		m.Append(&k.head)
 		n := len(k.head.Bytes())
 		k.wrs = append(k.wrs[:0], verbs.SendWR{Op: verbs.OpSend, Local: k.local(k.ctl.Slice(k.ctlUsed, n))})
 		k.ctlUsed += n
@@ -112,7 +82,7 @@ func (k *serverCall) sendDue(ctx context.Context) error {
 			return err
 		}
 		k.c.s.count.sent.Add(uint64(n))
-		k.c.props.sent(&h)
+		k.c.props.sent(m)
 	}
 	return nil
 }

@@ -7,12 +7,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
-func msgHeader2(xid uint32, l Lists) Header {
-	return Header{XID: xid, Version: Version2, Credits: 16, Proc: Msg, Lists: l}
+func msgHeader2(xid uint32, l wire.Lists) Header {
+	return Header{XID: xid, Version: Version2, Credits: 16, Proc: wire.ProcMsg, Lists: l}
 }
 
 // dialRaw2 dials and makes a first call in version 2. It returns the properties
@@ -20,13 +21,13 @@ func msgHeader2(xid uint32, l Lists) Header {
 func dialRaw2(t *testing.T, s *serverRig) (*rawClient, Header) {
 	t.Helper()
 	c := dialRaw(t, s.addr, peerSizes(1024))
-	c.call(msgHeader2(1, Lists{}), rpcCall(1, procNull))
+	c.call(msgHeader2(1, wire.Lists{}), rpcCall(1, procNull))
 	props, _ := c.reply()
-	if props.Proc != ConnProp || props.Version != Version2 {
+	if props.Proc != wire.ProcConnProp || props.Version != Version2 {
 		t.Fatalf("first message of the server: %+v", props)
 	}
 	h, body := c.reply()
-	if h.XID != 1 || h.Version != Version2 || h.Proc != Msg || h.Direction != DirReply || h.InvHandle != 0 || h.Credits == 0 {
+	if h.XID != 1 || h.Version != Version2 || h.Proc != wire.ProcMsg || h.Direction != wire.DirReply || h.InvHandle != 0 || h.Credits == 0 {
 		t.Fatalf("reply %+v", h)
 	}
 	if !bytes.Equal(body, rpcAccepted(1)) {
@@ -40,11 +41,11 @@ func dialRaw2(t *testing.T, s *serverRig) (*rawClient, Header) {
 func TestServerIntroducedFirst(t *testing.T) {
 	s := startServer(t, ServerConfig{InlineOut: 8192})
 	c := dialRaw(t, s.addr, nil)
-	c.call(Header{XID: 9, Version: Version2, Credits: 16, Proc: ConnProp, V2: introduction(4096, 0)}, nil)
+	c.call(Header{XID: 9, Version: Version2, Credits: 16, Proc: wire.ProcConnProp, V2: introduction(4096, 0)}, nil)
 	props, _ := c.reply()
-	wantProps(t, &props, ConnProp, "1=4096", "2=0")
+	wantProps(t, &props, wire.ProcConnProp, "1=4096", "2=0")
 	ask, _ := c.reply()
-	wantProps(t, &ask, ReqProp, "1=8192")
+	wantProps(t, &ask, wire.ProcReqProp, "1=8192")
 	if props.XID == ask.XID {
 		t.Errorf("both have XID %d", ask.XID)
 	}
@@ -56,19 +57,19 @@ func TestServerIntroducedFirst(t *testing.T) {
 func TestServerPropertiesGrant(t *testing.T) {
 	s := startServer(t, ServerConfig{InlineOut: 8192})
 	c := dialRaw(t, s.addr, nil)
-	tell := func(want uint32, procs ...Proc) {
+	tell := func(want uint32, procs ...wire.Proc) {
 		t.Helper()
-		c.call(Header{XID: 9, Version: Version2, Credits: 100, Proc: ConnProp, V2: introduction(4096, 0)}, nil)
-		c.call(Header{XID: 9, Version: Version2, Credits: 100, Proc: ReqProp}, nil)
+		c.call(Header{XID: 9, Version: Version2, Credits: 100, Proc: wire.ProcConnProp, V2: introduction(4096, 0)}, nil)
+		c.call(Header{XID: 9, Version: Version2, Credits: 100, Proc: wire.ProcReqProp}, nil)
 		for _, proc := range procs {
 			if h, _ := c.reply(); h.Proc != proc || h.Credits != want {
 				t.Errorf("got %+v, want %d credits", h, want)
 			}
 		}
 	}
-	tell(1, ConnProp, ReqProp, ResProp)
+	tell(1, wire.ProcConnProp, wire.ProcReqProp, wire.ProcResProp)
 	c.ping2(1)
-	tell(16, ResProp)
+	tell(16, wire.ProcResProp)
 	c.ping2(2)
 }
 
@@ -76,7 +77,7 @@ func TestServerPropertiesGrant(t *testing.T) {
 // asks for a smaller receive size, which they would else be taken to undo.
 func TestServerPropertiesInOrder(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
-	order := make(chan Proc, 8)
+	order := make(chan wire.Proc, 8)
 	s, conn := scriptServer(t, new(listenDevice), newTestProgram(), ServerConfig{InlineIn: 16 << 10, InlineOut: 4096}, func(wr *verbs.SendWR) {
 		b := make([]byte, wr.Local.Len())
 		wr.Local.CopyOut(0, b)
@@ -84,16 +85,16 @@ func TestServerPropertiesInOrder(t *testing.T) {
 		if _, err := ParseHeader(b, &h); err != nil {
 			t.Error(err)
 		}
-		if h.Proc == ConnProp {
+		if h.Proc == wire.ProcConnProp {
 			close(held)
 			<-release
 		}
 		order <- h.Proc
 	})
-	h := Header{XID: 9, Version: Version2, Credits: 16, Proc: ConnProp, V2: introduction(4096, 0, 0)}
+	h := Header{XID: 9, Version: Version2, Credits: 16, Proc: wire.ProcConnProp, V2: introduction(4096, 0, 0)}
 	conn.deliver(encodeHeader(&h), 0)
 	<-held
-	h = Header{XID: 10, Version: Version2, Credits: 16, Proc: ReqProp, V2: V2{Props: propSet(prop(PropReceiveSize, 4096))}}
+	h = Header{XID: 10, Version: Version2, Credits: 16, Proc: wire.ProcReqProp, V2: V2{Props: propSet(prop(wire.PropReceiveSize, 4096))}}
 	conn.deliver(encodeHeader(&h), 0)
 	var c *serverConn
 	s.mu.Lock()
@@ -105,7 +106,7 @@ func TestServerPropertiesInOrder(t *testing.T) {
 		runtime.Gosched()
 	}
 	close(release)
-	for _, want := range []Proc{ConnProp, ResProp} {
+	for _, want := range []wire.Proc{wire.ProcConnProp, wire.ProcResProp} {
 		if got := <-order; got != want {
 			t.Fatalf("procedure %d, want %d", got, want)
 		}
@@ -113,32 +114,32 @@ func TestServerPropertiesInOrder(t *testing.T) {
 }
 
 // wantFault waits for an error of version 2.
-func (c *rawClient) wantFault(xid uint32, code ErrCode, f Fault) {
+func (c *rawClient) wantFault(xid uint32, code wire.ErrCode, f wire.Fault) {
 	c.t.Helper()
 	h, body := c.reply()
-	if h.Version != Version2 || h.Proc != Error || h.Err != code || h.Fault != f || h.XID != xid || h.Credits == 0 || len(body) != 0 {
+	if h.Version != Version2 || h.Proc != wire.ProcError || h.Err != code || h.Fault != f || h.XID != xid || h.Credits == 0 || len(body) != 0 {
 		c.t.Fatalf("got %+v and %d bytes, want error %d %+v", h, len(body), code, f)
 	}
 }
 
 func (c *rawClient) ping2(xid uint32) {
 	c.t.Helper()
-	c.call(msgHeader2(xid, Lists{}), rpcCall(xid, procNull))
+	c.call(msgHeader2(xid, wire.Lists{}), rpcCall(xid, procNull))
 	h, body := c.reply()
-	if h.XID != xid || h.Version != Version2 || h.Proc != Msg || !bytes.Equal(body, rpcAccepted(xid)) {
+	if h.XID != xid || h.Version != Version2 || h.Proc != wire.ProcMsg || !bytes.Equal(body, rpcAccepted(xid)) {
 		c.t.Fatalf("got %+v, %x", h, body)
 	}
 }
 
-func values(s *PropSet) (vs []string) {
+func values(s *wire.PropSet) (vs []string) {
 	for _, p := range s.All() {
-		v, _ := p.uint32()
+		v, _ := p.Uint32()
 		vs = append(vs, fmt.Sprintf("%d=%d", p.ID, v))
 	}
 	return vs
 }
 
-func wantProps(t *testing.T, h *Header, proc Proc, want ...string) {
+func wantProps(t *testing.T, h *Header, proc wire.Proc, want ...string) {
 	t.Helper()
 	if got := values(&h.Props); h.Proc != proc || !slices.Equal(got, want) {
 		t.Fatalf("procedure %d with %v, want %d with %v", h.Proc, got, proc, want)
@@ -157,7 +158,7 @@ func TestServerVersions2(t *testing.T) {
 func serveBothVersions(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	c, props := dialRaw2(t, s)
-	wantProps(t, &props, ConnProp, "1=4096", "2=0")
+	wantProps(t, &props, wire.ProcConnProp, "1=4096", "2=0")
 	if props.NoChange.Has(0) || !props.NoChange.Has(1) {
 		t.Errorf("not to change: %x", props.NoChange)
 	}
@@ -171,7 +172,7 @@ func serveBothVersions(t *testing.T) {
 }
 
 func serveVersion1(t *testing.T) {
-	s := startServer(t, ServerConfig{Versions: Versions{Version1, Version1}})
+	s := startServer(t, ServerConfig{Versions: Versions{Low: Version1, High: Version1}})
 	c := dialRaw(t, s.addr, peerSizes(4096))
 	for range 3 * firstReceives {
 		c.send(xdrWords(6, 2, 16, 99), nil) // whatever the procedure
@@ -186,9 +187,9 @@ func serveVersion1(t *testing.T) {
 }
 
 func serveVersion2(t *testing.T) {
-	s := startServer(t, ServerConfig{Versions: Versions{Version2, Version2}})
+	s := startServer(t, ServerConfig{Versions: Versions{Low: Version2, High: Version2}})
 	c, _ := dialRaw2(t, s)
-	c.call(msgHeader(8, Lists{}), rpcCall(8, procNull))
+	c.call(msgHeader(8, wire.Lists{}), rpcCall(8, procNull))
 	if h, _ := rawError(c); h.Version != 1 || h.Low != 2 || h.High != 2 {
 		t.Errorf("answer to version 1: %+v", h)
 	}
@@ -208,9 +209,9 @@ func rawError(c *rawClient) (h Header, ok bool) {
 	}
 	var r xdr.Reader
 	r.Reset(b, nil, nil)
-	h.XID, h.Version, h.Credits, h.Proc, h.Err = r.Uint32(), r.Uint32(), r.Uint32(), Proc(r.Uint32()), ErrCode(r.Uint32())
+	h.XID, h.Version, h.Credits, h.Proc, h.Err = r.Uint32(), r.Uint32(), r.Uint32(), wire.Proc(r.Uint32()), wire.ErrCode(r.Uint32())
 	h.Low, h.High = r.Uint32(), r.Uint32()
-	if r.End() != nil || h.Proc != Error || h.Err != ErrVers || h.Credits == 0 {
+	if r.End() != nil || h.Proc != wire.ProcError || h.Err != wire.ErrVers || h.Credits == 0 {
 		c.t.Fatalf("got %x, want ERR_VERS", b)
 	}
 	return h, true
@@ -223,80 +224,82 @@ func TestServerFaults2(t *testing.T) {
 	xid := uint32(100)
 	call := func(body []byte, change func(h *Header)) {
 		xid++
-		h := msgHeader2(xid, Lists{})
+		h := msgHeader2(xid, wire.Lists{})
 		change(&h)
 		copy(body, xdrWords(xid))
 		c.call(h, body)
 	}
-	chunk := func(n int) Chunk { return Chunk{c.bind(c.data.Slice(0, n), verbs.RemoteWrite)} }
+	chunk := func(n int) wire.Chunk { return wire.Chunk{c.bind(c.data.Slice(0, n), verbs.RemoteWrite)} }
 	null := rpcCall(0, procNull)
 
-	call(nil, func(h *Header) { h.Proc = Done })
-	c.wantFault(xid, ErrInvalProc, Fault{})
+	call(nil, func(h *Header) { h.Proc = wire.ProcDone })
+	c.wantFault(xid, wire.ErrInvalProc, wire.Fault{})
 	c.send(xdrWords(50, 2, 1, 2, 8, 8, 0, 0, 0), nil) // RDMA_MSGP is of version 1
-	c.wantFault(50, ErrInvalProc, Fault{})
-	call(null, func(h *Header) { h.Lists.Read = []ReadSegment{{Position: 2}} })
-	c.wantFault(xid, ErrBadXDR, Fault{})
+	c.wantFault(50, wire.ErrInvalProc, wire.Fault{})
+	call(null, func(h *Header) { h.Lists.Read = []wire.ReadSegment{{Position: 2}} })
+	c.wantFault(xid, wire.ErrBadXDR, wire.Fault{})
 	call(null, func(h *Header) { h.XID++ }) // another than the message's
-	c.wantFault(xid+1, ErrBadXDR, Fault{})
+	c.wantFault(xid+1, wire.ErrBadXDR, wire.Fault{})
 	call(rpcAccepted(0), func(h *Header) {}) // a reply that is said to be a call
-	c.wantFault(xid, ErrBadXDR, Fault{})
+	c.wantFault(xid, wire.ErrBadXDR, wire.Fault{})
 
 	call(null, func(h *Header) {
 		for i := range maxReadChunks + 1 {
-			h.Lists.Read = append(h.Lists.Read, ReadSegment{Position: uint32(40 + 4*i), Segment: Segment{Length: 4}})
+			h.Lists.Read = append(h.Lists.Read, wire.ReadSegment{Position: uint32(40 + 4*i), Segment: wire.Segment{Length: 4}})
 		}
 	})
-	c.wantFault(xid, ErrReadChunks, Fault{Max: maxReadChunks})
-	call(null, func(h *Header) { h.Lists.Write = make([]Chunk, MaxWriteChunks+1) })
-	c.wantFault(xid, ErrWriteChunks, Fault{Max: MaxWriteChunks})
-	call(null, func(h *Header) { h.Lists.Write = []Chunk{make(Chunk, MaxChunkSegments+1)} })
-	c.wantFault(xid, ErrSegments, Fault{Max: MaxChunkSegments})
-	call(null, func(h *Header) { h.Lists.Read = make([]ReadSegment, MaxReadSegments+1) })
-	c.wantFault(xid, ErrSegments, Fault{Max: MaxReadSegments})
+	c.wantFault(xid, wire.ErrReadChunks, wire.Fault{Max: maxReadChunks})
+	call(null, func(h *Header) { h.Lists.Write = make([]wire.Chunk, wire.MaxWriteChunks+1) })
+	c.wantFault(xid, wire.ErrWriteChunks, wire.Fault{Max: wire.MaxWriteChunks})
+	call(null, func(h *Header) { h.Lists.Write = []wire.Chunk{make(wire.Chunk, wire.MaxChunkSegments+1)} })
+	c.wantFault(xid, wire.ErrSegments, wire.Fault{Max: wire.MaxChunkSegments})
+	call(null, func(h *Header) { h.Lists.Read = make([]wire.ReadSegment, wire.MaxReadSegments+1) })
+	c.wantFault(xid, wire.ErrSegments, wire.Fault{Max: wire.MaxReadSegments})
 
-	call(rpcCall(0, procFill, 9000, 2), func(h *Header) { h.Lists.Write = []Chunk{chunk(9000), chunk(8000)} })
-	c.wantFault(xid, ErrWriteResource, Fault{Index: 2, Needed: 9000})
+	call(rpcCall(0, procFill, 9000, 2), func(h *Header) { h.Lists.Write = []wire.Chunk{chunk(9000), chunk(8000)} })
+	c.wantFault(xid, wire.ErrWriteResource, wire.Fault{Index: 2, Needed: 9000})
 	// 24 bytes of RPC header and 2000 words.
 	call(rpcCall(0, procList, 2000), func(h *Header) {})
-	c.wantFault(xid, ErrReplyResource, Fault{Needed: 8024})
+	c.wantFault(xid, wire.ErrReplyResource, wire.Fault{Needed: 8024})
 	call(rpcCall(0, procList, 2000), func(h *Header) {
 		h.Lists.Reply = chunk(8020)
 		h.InvHandle = h.Lists.Reply[0].Handle
 	})
-	c.wantFault(xid, ErrReplyResource, Fault{Needed: 8024})
+	c.wantFault(xid, wire.ErrReplyResource, wire.Fault{Needed: 8024})
 	if len(c.invalidated) > 0 {
 		t.Error("the key of a call that is refused is invalidated")
 	}
 	call(rpcCall(0, procList, 300_000), func(h *Header) { h.Lists.Reply = chunk(2 << 20) })
-	c.wantFault(xid, ErrSystem, Fault{}) // beyond what the server ever makes
+	c.wantFault(xid, wire.ErrSystem, wire.Fault{}) // beyond what the server ever makes
 
-	call(nil, func(h *Header) { h.Proc, h.OptType, h.OptInfo = Optional, 77, []byte("what?") })
-	c.wantFault(xid, ErrInvalOption, Fault{})
-	call(null, func(h *Header) { h.Proc, h.OptType = Optional, 78 })
-	c.wantFault(xid, ErrInvalOption, Fault{})
+	call(nil, func(h *Header) { h.Proc, h.OptType, h.OptInfo = wire.ProcOptional, 77, []byte("what?") })
+	c.wantFault(xid, wire.ErrInvalOption, wire.Fault{})
+	call(null, func(h *Header) { h.Proc, h.OptType = wire.ProcOptional, 78 })
+	c.wantFault(xid, wire.ErrInvalOption, wire.Fault{})
 
 	// A client that serves no RDMA Read, by the Connection Configuration Protocol.
 	b, pos := sumCall(xid, 3000)
-	c.call(msgHeader2(70, Lists{}), xdrWords(70, 0, 2, ccpProgram, ccpVersion, ccpConfig, 0, 0, 0, 0, 4096, 4096, 0))
-	if h, _ := c.reply(); h.Proc != Msg {
+	c.call(msgHeader2(70, wire.Lists{}), xdrWords(70, 0, 2, ccpProgram, ccpVersion, ccpConfig, 0, 0, 0, 0, 4096, 4096, 0))
+	if h, _ := c.reply(); h.Proc != wire.ProcMsg {
 		t.Fatalf("got %+v", h)
 	}
-	call(b, func(h *Header) { h.Lists.Read = []ReadSegment{{pos, Segment{Handle: 1, Length: 3000}}} })
-	c.wantFault(xid, ErrReadChunks, Fault{})
+	call(b, func(h *Header) {
+		h.Lists.Read = []wire.ReadSegment{{Position: pos, Segment: wire.Segment{Handle: 1, Length: 3000}}}
+	})
+	c.wantFault(xid, wire.ErrReadChunks, wire.Fault{})
 
 	// Properties that are malformed are answered; the rest is not.
-	c.send(xdrWords(60, 2, 1, uint32(UpdProp), 1, 1, 8, 0, 0), nil)
-	c.wantFault(60, ErrBadXDR, Fault{})
-	c.send(xdrWords(61, 2, 1, uint32(ReqProp), 1, 2, 4, 3), nil)
-	c.wantFault(61, ErrBadXDR, Fault{})
+	c.send(xdrWords(60, 2, 1, uint32(wire.ProcUpdProp), 1, 1, 8, 0, 0), nil)
+	c.wantFault(60, wire.ErrBadXDR, wire.Fault{})
+	c.send(xdrWords(61, 2, 1, uint32(wire.ProcReqProp), 1, 2, 4, 3), nil)
+	c.wantFault(61, wire.ErrBadXDR, wire.Fault{})
 	before := s.Stats().Ignored
 	for range 3 * firstReceives {
-		call(nil, func(h *Header) { h.Proc, h.Direction = Optional, DirReply })
-		call(rpcAccepted(0), func(h *Header) { h.Direction = DirReply })
-		call(nil, func(h *Header) { h.Proc, h.Err = Error, ErrSystem })
-		c.send(xdrWords(62, 2, 1, uint32(Error), 99), nil)
-		c.send(xdrWords(62, 2, 1, uint32(ResProp), 0, 0, 0), nil)
+		call(nil, func(h *Header) { h.Proc, h.Direction = wire.ProcOptional, wire.DirReply })
+		call(rpcAccepted(0), func(h *Header) { h.Direction = wire.DirReply })
+		call(nil, func(h *Header) { h.Proc, h.Err = wire.ProcError, wire.ErrSystem })
+		c.send(xdrWords(62, 2, 1, uint32(wire.ProcError), 99), nil)
+		c.send(xdrWords(62, 2, 1, uint32(wire.ProcResProp), 0, 0, 0), nil)
 		xid++
 		c.ping2(xid)
 	}
@@ -311,22 +314,22 @@ func TestServerChunks2(t *testing.T) {
 	copy(c.data.Bytes(), data)
 	b, pos := sumCall(2, len(data))
 	src := c.bind(c.data.Slice(0, len(data)), verbs.RemoteRead)
-	c.call(msgHeader2(2, Lists{Read: []ReadSegment{{pos, src}}}), b)
-	if h, body := c.reply(); h.Proc != Msg || !bytes.Equal(body, rpcAccepted(2, sumReply(data)...)) {
+	c.call(msgHeader2(2, wire.Lists{Read: []wire.ReadSegment{{Position: pos, Segment: src}}}), b)
+	if h, body := c.reply(); h.Proc != wire.ProcMsg || !bytes.Equal(body, rpcAccepted(2, sumReply(data)...)) {
 		t.Errorf("read chunk: %+v %x", h, body)
 	}
 
 	// A long call, and a long reply.
 	call := rpcCall(3, procList, 3000)
 	copy(c.data.Bytes(), call)
-	h := msgHeader2(3, Lists{
-		Read:  []ReadSegment{{0, c.bind(c.data.Slice(0, len(call)), verbs.RemoteRead)}},
-		Reply: Chunk{c.bind(c.data.Slice(1<<20, 1<<20), verbs.RemoteWrite)},
+	h := msgHeader2(3, wire.Lists{
+		Read:  []wire.ReadSegment{{Position: 0, Segment: c.bind(c.data.Slice(0, len(call)), verbs.RemoteRead)}},
+		Reply: wire.Chunk{c.bind(c.data.Slice(1<<20, 1<<20), verbs.RemoteWrite)},
 	})
-	h.Proc = NoMsg
+	h.Proc = wire.ProcNoMsg
 	c.call(h, nil)
 	back, _ := c.reply()
-	if back.Proc != NoMsg || back.Direction != DirReply || back.Lists.Reply.Len() != 24+3000*4 {
+	if back.Proc != wire.ProcNoMsg || back.Direction != wire.DirReply || back.Lists.Reply.Len() != 24+3000*4 {
 		t.Errorf("long reply: %+v", back)
 	}
 	if got := c.data.Slice(1<<20, 24).Bytes(); !bytes.Equal(got, rpcAccepted(3)) {
@@ -341,18 +344,18 @@ func TestServerInvalidates2(t *testing.T) {
 	c, _ := dialRaw2(t, s)
 	for i, tc := range []struct {
 		name string
-		pick func(l *Lists) uint32
+		pick func(l *wire.Lists) uint32
 		want bool
 	}{
-		{"none", func(*Lists) uint32 { return 0 }, false},
-		{"first write chunk", func(l *Lists) uint32 { return l.Write[0][0].Handle }, true},
-		{"second write chunk", func(l *Lists) uint32 { return l.Write[1][0].Handle }, true},
-		{"reply chunk", func(l *Lists) uint32 { return l.Reply[0].Handle }, true},
-		{"one that the call does not have", func(l *Lists) uint32 { return ^l.Reply[0].Handle }, false},
+		{"none", func(*wire.Lists) uint32 { return 0 }, false},
+		{"first write chunk", func(l *wire.Lists) uint32 { return l.Write[0][0].Handle }, true},
+		{"second write chunk", func(l *wire.Lists) uint32 { return l.Write[1][0].Handle }, true},
+		{"reply chunk", func(l *wire.Lists) uint32 { return l.Reply[0].Handle }, true},
+		{"one that the call does not have", func(l *wire.Lists) uint32 { return ^l.Reply[0].Handle }, false},
 	} {
 		xid := uint32(200 + i)
-		w := func(at int) Chunk { return Chunk{c.bind(c.data.Slice(at, 4096), verbs.RemoteWrite)} }
-		l := Lists{Write: []Chunk{w(0), w(8192)}, Reply: w(16384)}
+		w := func(at int) wire.Chunk { return wire.Chunk{c.bind(c.data.Slice(at, 4096), verbs.RemoteWrite)} }
+		l := wire.Lists{Write: []wire.Chunk{w(0), w(8192)}, Reply: w(16384)}
 		h := msgHeader2(xid, l)
 		h.InvHandle = tc.pick(&l)
 		c.invalidated = nil
@@ -362,11 +365,11 @@ func TestServerInvalidates2(t *testing.T) {
 		if tc.want {
 			want = []uint32{h.InvHandle}
 		}
-		if got.Proc != Msg || got.Lists.Write[1].Len() != 4000 || !slices.Equal(c.invalidated, want) {
+		if got.Proc != wire.ProcMsg || got.Lists.Write[1].Len() != 4000 || !slices.Equal(c.invalidated, want) {
 			t.Errorf("%s: %+v, invalidated %x, want %x", tc.name, got, c.invalidated, want)
 		}
 		// The others are as good as before.
-		for _, seg := range []Segment{l.Write[0][0], l.Write[1][0], l.Reply[0]} {
+		for _, seg := range []wire.Segment{l.Write[0][0], l.Write[1][0], l.Reply[0]} {
 			if !tc.want || seg.Handle != h.InvHandle {
 				c.post(verbs.SendWR{Op: verbs.OpLocalInvalidate, Signaled: true, RKey: seg.Handle})
 				if _, ok := c.wait(verbs.OpLocalInvalidate); !ok {
@@ -377,7 +380,7 @@ func TestServerInvalidates2(t *testing.T) {
 	}
 	// A single key is not enough for a guess, as it is in version 1.
 	c.invalidated = nil
-	c.call(msgHeader2(300, Lists{Reply: Chunk{c.bind(c.data.Slice(0, 64<<10), verbs.RemoteWrite)}}), rpcCall(300, procList, 2000))
+	c.call(msgHeader2(300, wire.Lists{Reply: wire.Chunk{c.bind(c.data.Slice(0, 64<<10), verbs.RemoteWrite)}}), rpcCall(300, procList, 2000))
 	if c.reply(); len(c.invalidated) > 0 {
 		t.Errorf("invalidated %x unasked", c.invalidated)
 	}
@@ -389,19 +392,19 @@ func TestServerInvalidates2(t *testing.T) {
 func TestServerProperties2(t *testing.T) {
 	s := startServer(t, ServerConfig{InlineIn: 16 << 10, InlineOut: 16 << 10})
 	c, props := dialRaw2(t, s)
-	wantProps(t, &props, ConnProp, "1=16384", "2=0")
+	wantProps(t, &props, wire.ProcConnProp, "1=16384", "2=0")
 
-	request := func(xid uint32, add ...func(*PropSet)) Header {
+	request := func(xid uint32, add ...func(*wire.PropSet)) Header {
 		t.Helper()
-		h := Header{XID: xid, Version: Version2, Credits: 16, Proc: ReqProp, V2: V2{Props: propSet(add...)}}
+		h := Header{XID: xid, Version: Version2, Credits: 16, Proc: wire.ProcReqProp, V2: V2{Props: propSet(add...)}}
 		c.call(h, nil)
 		got, _ := c.reply()
-		if got.Proc != ResProp || got.XID != xid {
+		if got.Proc != wire.ProcResProp || got.XID != xid {
 			t.Fatalf("got %+v", got)
 		}
 		return got
 	}
-	size := func(n uint32) func(*PropSet) { return prop(PropReceiveSize, n) }
+	size := func(n uint32) func(*wire.PropSet) { return prop(wire.PropReceiveSize, n) }
 	disposition := func(h *Header, n int) (s string) {
 		for i := range n {
 			switch {
@@ -422,11 +425,11 @@ func TestServerProperties2(t *testing.T) {
 		if got := disposition(&h, len(want)); got != want {
 			t.Fatalf("disposition %q, want %q", got, want)
 		}
-		wantProps(t, &h, ResProp, other...)
+		wantProps(t, &h, wire.ProcResProp, other...)
 	}
 	check(request(1, size(16384)), "d")
 	check(request(2, size(65536)), "-", "1=16384") // more than there is room for
-	check(request(3, prop(77, 1), prop(PropBackward, 0), prop(PropBackward, 2)), "rdr")
+	check(request(3, prop(77, 1), prop(wire.PropBackward, 0), prop(wire.PropBackward, 2)), "rdr")
 	check(request(4, size(8192), size(4096)), "dr")
 	// 1000 is less than any receiver may have.
 	check(request(5, size(1000)), "-", "1=4096")
@@ -441,20 +444,20 @@ func TestServerProperties2(t *testing.T) {
 		if xid == 2000 {
 			t.Fatal("the raise is never told")
 		}
-		c.call(msgHeader2(xid, Lists{}), rpcCall(xid, procNull))
+		c.call(msgHeader2(xid, wire.Lists{}), rpcCall(xid, procNull))
 		h, _ := c.reply()
-		if h.Proc == UpdProp {
+		if h.Proc == wire.ProcUpdProp {
 			upd = h
 			c.reply()
 			break
 		}
 	}
-	wantProps(t, &upd, UpdProp, "1=16384")
+	wantProps(t, &upd, wire.ProcUpdProp, "1=16384")
 	body := rpcCall(3000, procSum, 12000)
 	body = append(append(body, testPattern(12000)...), xdrWords(0xbbbb)...)
 	for range 2 * s.cfg.Credits { // none of the receives is too small
-		c.call(msgHeader2(3000, Lists{}), body)
-		if h, b := c.reply(); h.Proc != Msg || !bytes.Equal(b, rpcAccepted(3000, sumReply(testPattern(12000))...)) {
+		c.call(msgHeader2(3000, wire.Lists{}), body)
+		if h, b := c.reply(); h.Proc != wire.ProcMsg || !bytes.Equal(b, rpcAccepted(3000, sumReply(testPattern(12000))...)) {
 			t.Fatalf("got %+v", h)
 		}
 	}
@@ -462,35 +465,35 @@ func TestServerProperties2(t *testing.T) {
 	// Replies: 4096 bytes until the client says that it takes more.
 	list := func(xid uint32, words int) Header {
 		t.Helper()
-		c.call(msgHeader2(xid, Lists{}), rpcCall(xid, procList, uint32(words)))
+		c.call(msgHeader2(xid, wire.Lists{}), rpcCall(xid, procList, uint32(words)))
 		h, _ := c.reply()
 		return h
 	}
-	fits := func(n int) int { return (n - EmptyHeaderLen2 - 24) / 4 }
-	sizes := func(proc Proc, n uint32) {
+	fits := func(n int) int { return (n - wire.EmptyLen2 - 24) / 4 }
+	sizes := func(proc wire.Proc, n uint32) {
 		c.call(Header{XID: 9, Version: Version2, Credits: 16, Proc: proc, V2: V2{Props: propSet(prop(77, 5), size(n))}}, nil)
 	}
-	if h := list(4000, fits(4096)); h.Proc != Msg {
+	if h := list(4000, fits(4096)); h.Proc != wire.ProcMsg {
 		t.Errorf("4096 bytes: %+v", h)
 	}
-	if h := list(4001, fits(4096)+1); h.Proc != Error || h.Err != ErrReplyResource {
+	if h := list(4001, fits(4096)+1); h.Proc != wire.ProcError || h.Err != wire.ErrReplyResource {
 		t.Errorf("4100 bytes: %+v", h)
 	}
-	sizes(ConnProp, 8192)
+	sizes(wire.ProcConnProp, 8192)
 	ask, _ := c.reply() // the server would rather send 16384
-	wantProps(t, &ask, ReqProp, "1=16384")
-	if h := list(4002, fits(8192)); h.Proc != Msg {
+	wantProps(t, &ask, wire.ProcReqProp, "1=16384")
+	if h := list(4002, fits(8192)); h.Proc != wire.ProcMsg {
 		t.Errorf("8192 bytes: %+v", h)
 	}
-	if h := list(4003, fits(8192)+1); h.Proc != Error {
+	if h := list(4003, fits(8192)+1); h.Proc != wire.ProcError {
 		t.Errorf("8196 bytes: %+v", h)
 	}
-	c.call(Header{XID: ask.XID, Version: Version2, Credits: 16, Proc: ResProp, V2: V2{Done: subset(0)}}, nil)
-	if h := list(4004, fits(16384)); h.Proc != Msg {
+	c.call(Header{XID: ask.XID, Version: Version2, Credits: 16, Proc: wire.ProcResProp, V2: V2{Done: subset(0)}}, nil)
+	if h := list(4004, fits(16384)); h.Proc != wire.ProcMsg {
 		t.Errorf("16384 bytes: %+v", h)
 	}
-	sizes(UpdProp, 4096)
-	if h := list(4005, fits(4096)+1); h.Proc != Error {
+	sizes(wire.ProcUpdProp, 4096)
+	if h := list(4005, fits(4096)+1); h.Proc != wire.ProcError {
 		t.Errorf("4100 bytes after an update: %+v", h)
 	}
 }
@@ -498,10 +501,10 @@ func TestServerProperties2(t *testing.T) {
 // TestServerPropertyFlood: a client that asks and never takes the answers loses
 // its connection, whatever it asks.
 func TestServerPropertyFlood(t *testing.T) {
-	p := newProps(1, 4096, 4096, BackwardNone)
+	p := newProps(1, 4096, 4096, wire.BackwardNone)
 	var err error
 	for i := range uint32(100) {
-		if err = p.received(&Header{XID: i, Version: Version2, Proc: ReqProp}); err != nil {
+		if err = p.received((&Header{XID: i, Version: Version2, Proc: wire.ProcReqProp}).message()); err != nil {
 			if i != maxPropsOut {
 				t.Errorf("refused after %d", i)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -62,7 +63,7 @@ func TestGrants(t *testing.T) {
 				return fmt.Errorf("%d credits requested", q.Credits)
 			}
 			for i, g := range c.grants {
-				if err := p.send(append(q.header(Msg, g, Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
+				if err := p.send(append(q.header(wire.ProcMsg, g, wire.Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
 					return err
 				}
 				// As many calls must come without any of them being answered,
@@ -81,7 +82,7 @@ func TestGrants(t *testing.T) {
 				together <- len(qs)
 				// All but the last are answered with a grant of one.
 				for _, next := range qs[1:] {
-					if err := p.send(append(next.header(Msg, 1, Lists{}), rpcAccepted(next.XID, 5)...)); err != nil {
+					if err := p.send(append(next.header(wire.ProcMsg, 1, wire.Lists{}), rpcAccepted(next.XID, 5)...)); err != nil {
 						return err
 					}
 				}
@@ -285,7 +286,7 @@ func TestForeignKeyInvalidated(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := p.send(append(first.header(Msg, 16, Lists{}), rpcAccepted(first.XID, 5)...)); err != nil {
+		if err := p.send(append(first.header(wire.ProcMsg, 16, wire.Lists{}), rpcAccepted(first.XID, 5)...)); err != nil {
 			return err
 		}
 		a, err := p.call()

@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"time"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -29,7 +30,7 @@ const (
 // maxHeaderLen is more than the longest header that a plan makes, so that every
 // one fits the least of inline thresholds: 16 read segments, and write chunks of
 // as many with a segment of padding each.
-const maxHeaderLen = MinInline
+const maxHeaderLen = wire.MinInline
 
 // scratchLen is that of a slot's scratch memory.
 const scratchLen = 8
@@ -58,14 +59,16 @@ type slot struct {
 	demands Demands
 	shape   Shape
 	plan    Plan
-	request Header
+	request wire.Msg
+	// segs backs the chunks of request.
+	segs []wire.Segment
 	// runs are the payloads' segments, adjacent ones made one; send and recv
 	// are each payload's stretch of it.
 	runs       []mem.Seg
 	send, recv []span
 	pieces     []piece
-	chunks     [maxPlanChunks]Chunk
-	ends       [maxPlanChunks]int // of the chunks, in Lists.store
+	chunks     [maxPlanChunks]wire.Chunk
+	ends       [maxPlanChunks]int // of the chunks, in segs
 	local      []mem.Seg
 	// binds are the keys of the first requests to be posted.
 	binds  []key
@@ -88,7 +91,8 @@ type slot struct {
 	keys []key
 	// reply, headerLen and replyLen describe the reply in receive buffer buf,
 	// which the slot owns; fault is set instead when it could not be parsed.
-	reply               Header
+	reply               wire.Msg
+	padding             xdr.Padding
 	headerLen, replyLen int
 	buf                 int
 	fault               error

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -35,25 +37,25 @@ func (d *dice) take(n int) []byte {
 }
 
 // props is a set of properties, most of them sensible.
-func (d *dice) props() (s PropSet) {
+func (d *dice) props() (s wire.PropSet) {
 	for range d.byte() % 4 {
 		switch d.byte() % 5 {
 		case 0:
-			s.AddUint32(PropReceiveSize, uint32(d.byte())<<10)
+			s.AddUint32(wire.PropReceiveSize, uint32(d.byte())<<10)
 		case 1:
-			s.AddUint32(PropBackward, uint32(d.byte()%4))
+			s.AddUint32(wire.PropBackward, uint32(d.byte()%4))
 		case 2:
-			s.AddUint32(PropReceiveSize, d.uint32())
+			s.AddUint32(wire.PropReceiveSize, d.uint32())
 		case 3:
-			s.Add(PropID(d.byte()), nil)
+			s.Add(wire.PropID(d.byte()), nil)
 		case 4:
-			s.Add(PropID(d.uint32()), d.take(int(d.byte()%9)))
+			s.Add(wire.PropID(d.uint32()), d.take(int(d.byte()%9)))
 		}
 	}
 	return s
 }
 
-func (d *dice) subset() (s PropSubset) {
+func (d *dice) subset() (s wire.PropSubset) {
 	for range d.byte() % 3 {
 		s.Set(int(d.byte() % 40))
 	}
@@ -66,25 +68,25 @@ func (d *dice) message(xid uint32) []byte {
 	h := Header{XID: xid, Version: Version2, Credits: uint32(d.byte())}
 	switch d.byte() % 8 {
 	case 0, 1:
-		h.Proc, h.Direction = Msg, Direction(d.byte()%2)
+		h.Proc, h.Direction = wire.ProcMsg, wire.Direction(d.byte()%2)
 		return append(encodeHeader(&h), rpcAccepted(xid, 5)...)
 	case 2:
-		h.Proc, h.Err, h.Fault = Error, ErrCode(d.byte()%12), Fault{Max: uint32(d.byte() % 20), Index: uint32(d.byte() % 3), Needed: d.uint32() >> 8}
+		h.Proc, h.Err, h.Fault = wire.ProcError, wire.ErrCode(d.byte()%12), wire.Fault{Max: uint32(d.byte() % 20), Index: uint32(d.byte() % 3), Needed: d.uint32() >> 8}
 		h.Low, h.High = uint32(d.byte()%4), uint32(d.byte()%4)
 		if d.byte()%4 == 0 {
 			h.Version = Version1
 		}
 	case 3:
-		h.Proc, h.Direction, h.OptType, h.OptInfo = Optional, Direction(d.byte()%2), d.uint32(), d.take(int(d.byte()))
+		h.Proc, h.Direction, h.OptType, h.OptInfo = wire.ProcOptional, wire.Direction(d.byte()%2), d.uint32(), d.take(int(d.byte()))
 	case 4:
-		h.Version, h.Proc = Version1, Msg
+		h.Version, h.Proc = Version1, wire.ProcMsg
 		return append(encodeHeader(&h), rpcAccepted(xid, 5)...)
 	case 5:
 		return d.take(int(d.byte()))
 	default:
-		h.Proc, h.Props = ConnProp+Proc(d.byte()%4), d.props()
+		h.Proc, h.Props = wire.ProcConnProp+wire.Proc(d.byte()%4), d.props()
 		h.NoChange, h.Done, h.Rejected = d.subset(), d.subset(), d.subset()
-		if h.Proc == ResProp && d.byte()%2 == 0 {
+		if h.Proc == wire.ProcResProp && d.byte()%2 == 0 {
 			h.XID = uint32(d.byte())
 		}
 	}
@@ -99,10 +101,10 @@ func checkProps(t *testing.T, p *props) {
 			t.Fatalf("receive %d of %d bytes is posted, and the peer may send %d", id, n, p.told)
 		}
 	}
-	if p.told < DefaultInline2 || p.told > p.receiveMax || p.size > p.receiveMax || p.state >= propsStates || len(p.out) > maxPropsOut+1 {
+	if p.told < wire.DefaultInline2 || p.told > p.receiveMax || p.size > p.receiveMax || p.state >= propsStates || len(p.out) > maxPropsOut+1 {
 		t.Fatalf("%+v", p)
 	}
-	if n := p.sendLimit(); n > p.sendMax || n < min(p.sendMax, DefaultInline2) {
+	if n := p.sendLimit(); n > p.sendMax || n < min(p.sendMax, wire.DefaultInline2) {
 		t.Fatalf("send limit %d", n)
 	}
 }
@@ -111,7 +113,7 @@ func checkProps(t *testing.T, p *props) {
 func sendDue(t *testing.T, p *props) {
 	t.Helper()
 	for {
-		h, ok := p.next()
+		h, ok := nextOf(p)
 		if !ok {
 			return
 		}
@@ -120,7 +122,7 @@ func sendDue(t *testing.T, p *props) {
 		if _, err := ParseHeader(b, &back); err != nil || len(b) > maxCtl || back.Proc != h.Proc {
 			t.Fatalf("message %x: %v", b, err)
 		}
-		p.sent(&h)
+		p.sent(h.message())
 	}
 }
 
@@ -158,7 +160,7 @@ func FuzzRequester2(f *testing.F) {
 				if total := s.plan.HeaderLen + s.plan.CallLen; s.plan.Call == CallInline && total > s.terms.SendInline {
 					t.Fatalf("%d bytes where %d may be", total, s.terms.SendInline)
 				}
-				if inv := s.request.InvHandle; inv != 0 && !s.request.Lists.names(inv) {
+				if inv := s.request.InvHandle; inv != 0 && !slices.Contains(s.request.Lists.Keys(nil), inv) {
 					t.Fatalf("call without the key %#x", inv)
 				}
 				copy(s.longReply.Bytes(), rpcAccepted(xid, 5))
@@ -230,7 +232,7 @@ func FuzzResponder2(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
 		d := dice(script)
-		c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut, BackwardNone)
+		c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut, wire.BackwardNone)
 		c.posted, c.cause = c.receives(), nil
 		for i := range c.posted {
 			c.props.post(i)
@@ -238,7 +240,7 @@ func FuzzResponder2(f *testing.F) {
 		for xid := uint32(1); len(d) > 0 && c.cause == nil; xid++ {
 			msg := d.message(xid)
 			if d.byte()%3 == 0 {
-				h := msgHeader2(xid, Lists{Reply: chunkOf(uint32(d.byte()) << 9)})
+				h := msgHeader2(xid, wire.Lists{Reply: chunkOf(uint32(d.byte()) << 9)})
 				msg = append(encodeHeader(&h), rpcCall(xid, 1, 0, uint32(d.byte())<<5, uint32(d.byte()%3), uint32(d.byte())<<6)...)
 			}
 			id := int(d.byte()) % c.receives()
@@ -246,9 +248,9 @@ func FuzzResponder2(f *testing.F) {
 			var h Header
 			_, headErr := ParseHeader(msg, &h)
 			conn := &sinkConn{t: t, c: c, ctx: t.Context()}
-			conn.call.Reply = append(Chunk(nil), h.Lists.Reply...)
+			conn.call.Reply = append(wire.Chunk(nil), h.Lists.Reply...)
 			for _, w := range h.Lists.Write {
-				conn.call.Write = append(conn.call.Write, append(Chunk{}, w...))
+				conn.call.Write = append(conn.call.Write, append(wire.Chunk{}, w...))
 			}
 			conn.call.Read = append(conn.call.Read, h.Lists.Read...)
 			c.conn = conn

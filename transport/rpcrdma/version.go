@@ -1,6 +1,9 @@
 package rpcrdma
 
-import "github.com/rdmafs/rdmafs/transport"
+import (
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
+)
 
 // versionState is where a link's choice of the protocol's version stands (the
 // draft, section 8). A link begins by trying version 2, if the dialer wants that
@@ -44,8 +47,8 @@ func (l *link) termsNow() Terms {
 	switch {
 	case l.version != versionSettled:
 		t.Version, t.ReadReplies = Version2, false
-		t.SendInline = MinInline
-		t.RecvInline = min(cfg.InlineRecv, DefaultInline2)
+		t.SendInline = wire.MinInline
+		t.RecvInline = min(cfg.InlineRecv, wire.DefaultInline2)
 	case t.Version == Version2:
 		t.SendInline = min(cfg.InlineSend, l.props.sendLimit())
 		t.RecvInline = min(cfg.InlineRecv, l.props.receiveLimit())
@@ -72,28 +75,29 @@ func (l *link) accepted() Versions {
 	if l.version != versionSettled {
 		return AllVersions
 	}
-	return Versions{l.terms.Version, l.terms.Version}
+	return Versions{Low: l.terms.Version, High: l.terms.Version}
 }
 
 // agree takes the answer to a call, which settles the version if it is not yet.
+// refusal is nil unless it is an error.
 // It tells whether the answer's grant counts: from the first on that is no error
 // (section 8; RFC 8166 section 3.3.3). l.mu is held.
-func (l *link) agree(h *Header) (grants bool) {
+func (l *link) agree(h *wire.Header, refusal *wire.Error) (grants bool) {
 	switch {
-	case h.Proc != Error || h.Err != ErrVers:
+	case refusal == nil || refusal.Code != wire.ErrVers:
 		l.heard(h)
-	case l.version == versionTried && (Versions{h.Low, h.High}).Has(Version1):
+	case l.version == versionTried && (Versions{Low: refusal.Low, High: refusal.High}).Has(Version1):
 		l.version = versionNext[l.version][versionRefuse]
 		l.d.noVersion2.Store(true)
 		l.d.noteTerms(l)
 	}
-	l.granted = l.granted || h.Proc != Error
+	l.granted = l.granted || refusal == nil
 	return l.granted
 }
 
 // heard settles the version when a message in version 2 is the first that comes:
 // the exchange of properties begins. l.mu is held.
-func (l *link) heard(h *Header) {
+func (l *link) heard(h *wire.Header) {
 	if l.version == versionSettled || h.Version != Version2 {
 		return
 	}

@@ -3,9 +3,11 @@ package rpcrdma
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
@@ -29,29 +31,29 @@ func try2(cfg *DialerConfig) { cfg.TryVersion2 = true }
 
 // errVers is ERR_VERS in answer to q.
 func (q *peerCall) errVers(low, high uint32) []byte {
-	return xdrWords(q.XID, q.Version, 1, uint32(Error), uint32(ErrVers), low, high)
+	return xdrWords(q.XID, q.Version, 1, uint32(wire.ProcError), uint32(wire.ErrVers), low, high)
 }
 
 // fault is an error of version 2 in answer to q.
-func (q *peerCall) fault(code ErrCode, f Fault) []byte {
-	h := Header{XID: q.XID, Version: Version2, Credits: 16, Proc: Error, Err: code, V2: V2{Fault: f}}
+func (q *peerCall) fault(code wire.ErrCode, f wire.Fault) []byte {
+	h := Header{XID: q.XID, Version: Version2, Credits: 16, Proc: wire.ProcError, Err: code, V2: V2{Fault: f}}
 	return encodeHeader(&h)
 }
 
 // props sends a message about properties.
-func (p *peer) props(xid uint32, proc Proc, v V2) error {
+func (p *peer) props(xid uint32, proc wire.Proc, v V2) error {
 	h := Header{XID: xid, Version: Version2, Credits: 16, Proc: proc, V2: v}
 	return p.send(encodeHeader(&h))
 }
 
 // control answers calls until a message of procedure proc comes.
-func (p *peer) control(proc Proc) (*peerCall, error) {
+func (p *peer) control(proc wire.Proc) (*peerCall, error) {
 	for {
 		q, err := p.call()
 		if err != nil || q.Version == Version2 && q.Proc == proc {
 			return q, err
 		}
-		if q.Proc != Msg {
+		if q.Proc != wire.ProcMsg {
 			return nil, fmt.Errorf("procedure %d, want %d", q.Proc, proc)
 		}
 		if err := p.send(q.inline(1)); err != nil {
@@ -171,7 +173,7 @@ func TestFirstMessageIsShort(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if q.Proc == ConnProp {
+			if q.Proc == wire.ProcConnProp {
 				continue
 			}
 			calls <- *q
@@ -185,7 +187,7 @@ func TestFirstMessageIsShort(t *testing.T) {
 	})
 	long := pingCall(nil)
 	long.Args, long.ReplyMax = longArgs(500), 5000
-	for i, want := range []Proc{NoMsg, Msg} {
+	for i, want := range []wire.Proc{wire.ProcNoMsg, wire.ProcMsg} {
 		// A reply of more than 4096 bytes needs a chunk, as long as the peer has
 		// not shown that it takes properties.
 		if err := r.do(within(t, patience), long); err != nil {
@@ -232,7 +234,7 @@ func TestReplyOfOtherVersion(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if q.Proc == ConnProp {
+				if q.Proc == wire.ProcConnProp {
 					i--
 					continue
 				}
@@ -265,12 +267,12 @@ func TestUnknownErrorEndsCall(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if q.Proc == ConnProp {
+			if q.Proc == wire.ProcConnProp {
 				continue
 			}
 			b := q.inline(5)
 			if calls++; calls == 2 {
-				b = xdrWords(q.XID, Version2, 16, uint32(Error), 11)
+				b = xdrWords(q.XID, Version2, 16, uint32(wire.ProcError), 11)
 			}
 			if err := p.send(b); err != nil {
 				return err
@@ -294,7 +296,7 @@ func TestNamesKeyToInvalidate(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if q.Proc == ConnProp {
+			if q.Proc == wire.ProcConnProp {
 				continue
 			}
 			calls <- q.Header
@@ -303,7 +305,7 @@ func TestNamesKeyToInvalidate(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				b := append(q.header(Msg, 16, Lists{Write: []Chunk{back}}), rpcAccepted(q.XID, 5001)...)
+				b := append(q.header(wire.ProcMsg, 16, wire.Lists{Write: []wire.Chunk{back}}), rpcAccepted(q.XID, 5001)...)
 				if err := p.sendInvalidate(b, q.InvHandle); err != nil {
 					return err
 				}
@@ -324,7 +326,7 @@ func TestNamesKeyToInvalidate(t *testing.T) {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
 	q := <-calls
-	if len(q.Lists.Write) != 1 || len(q.Lists.Write[0]) != 2 || !q.Lists.names(q.InvHandle) || q.InvHandle == 0 {
+	if len(q.Lists.Write) != 1 || len(q.Lists.Write[0]) != 2 || !slices.Contains(q.Lists.Keys(nil), q.InvHandle) || q.InvHandle == 0 {
 		t.Errorf("call %+v", q)
 	}
 	// The chunk's other key, for the padding, is left to us.

@@ -7,10 +7,24 @@ import (
 	"math/rand/v2"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
+
+// Versions of the protocol: of RFC 8166, and of draft-cel-nfsv4-rpcrdma-version-two-05, which comments about version 2
+// cite as the draft.
+const (
+	Version1 = wire.Version1
+	Version2 = wire.Version2
+)
+
+// Versions is a range of protocol versions.
+type Versions = wire.Versions
+
+// AllVersions are those that requester and responder have; no more may be accepted.
+var AllVersions = wire.AllVersions
 
 // noVersion is a version of RPC-over-RDMA that nobody speaks.
 const noVersion = 1<<32 - 1
@@ -26,7 +40,7 @@ func AskVersions(ctx context.Context, of transport.Dialer) (low, high uint32, er
 	}
 	// What a responder of any version may send, and one receive for whatever
 	// else it has to say first.
-	const receives, size = 4, MinInline
+	const receives, size = 4, wire.MinInline
 	a, err := mem.NewArena((receives + 1) * size)
 	if err != nil {
 		return 0, 0, err
@@ -53,10 +67,10 @@ func AskVersions(ctx context.Context, of transport.Dialer) (low, high uint32, er
 	}
 	defer conn.Close()
 	xid := rand.Uint32()
-	call := a.Seg(receives*size, EmptyHeaderLen)
+	call := a.Seg(receives*size, wire.EmptyLen1)
 	var w xdr.Writer
 	w.Reset(call.Bytes()[:0], nil)
-	for _, word := range [...]uint32{xid, noVersion, 1, uint32(Msg), 0, 0, 0} {
+	for _, word := range [...]uint32{xid, noVersion, 1, uint32(wire.ProcMsg), 0, 0, 0} {
 		w.Uint32(word) // the credits asked for, and the empty lists, are the same in all
 	}
 	if _, err := conn.PostSend([]verbs.SendWR{{Op: verbs.OpSend, Signaled: true, Local: mem.Vec{call}}}); err != nil {
@@ -87,7 +101,7 @@ func parseVersions(b []byte, xid uint32) (low, high uint32, ok bool) {
 	forUs := r.Uint32() == xid
 	r.Uint32() // version
 	r.Uint32() // credits
-	is := Proc(r.Uint32()) == Error && ErrCode(r.Uint32()) == ErrVers
+	is := wire.Proc(r.Uint32()) == wire.ProcError && wire.ErrCode(r.Uint32()) == wire.ErrVers
 	low, high = r.Uint32(), r.Uint32()
 	return low, high, forUs && is && r.Err() == nil && low <= high
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
 )
@@ -68,7 +69,7 @@ func TestAskVersions(t *testing.T) {
 					return err
 				}
 				ask := bytes.Clone(p.recvs[got.ID].Bytes()[:got.Len])
-				if len(ask) != EmptyHeaderLen || beUint32(ask[4:]) != noVersion {
+				if len(ask) != wire.EmptyLen1 || beUint32(ask[4:]) != noVersion {
 					return fmt.Errorf("asked with %x", ask)
 				}
 				for range c.before {
@@ -98,9 +99,9 @@ func TestAskVersions(t *testing.T) {
 }
 
 func TestInfoOf(t *testing.T) {
-	addr := startPeer(t, PrivateData{SendSize: 2048, RecvSize: 8192}.Append(nil), answerAll(5))
+	addr := startPeer(t, wire.PrivateData{SendSize: 2048, RecvSize: 8192}.Append(nil), answerAll(5))
 	r := dialPeer(t, addr, nil)
-	want := LinkInfo{Told: true, Peer: PrivateData{SendSize: 2048, RecvSize: 8192}, SendInline: 4096, RecvInline: 2048, OfferInvalidate: true, Asked: 16, Granted: 1}
+	want := LinkInfo{Told: true, Peer: wire.PrivateData{SendSize: 2048, RecvSize: 8192}, SendInline: 4096, RecvInline: 2048, OfferInvalidate: true, Asked: 16, Granted: 1}
 	if got, ok := InfoOf(r.link); !ok || got != want {
 		t.Errorf("%+v, %v, want %+v", got, ok, want)
 	}
@@ -111,12 +112,12 @@ func TestInfoOf(t *testing.T) {
 
 	silent := dialPeer(t, startPeer(t, nil, answerAll(5)), nil)
 	got, _ := InfoOf(silent.link)
-	if got.Told || got.SendInline != DefaultInline || got.RecvInline != DefaultInline || got.Peer.RemoteInvalidate {
+	if got.Told || got.SendInline != wire.DefaultInline || got.RecvInline != wire.DefaultInline || got.Peer.RemoteInvalidate {
 		t.Errorf("a peer without private data: %+v", got)
 	}
 	second := dialPeer(t, startPeer(t, nil, answerAll(5)), try2)
 	wantAlive(t, second)
-	if got, _ := InfoOf(second.link); got.SendInline != DefaultInline2 || got.RecvInline != DefaultInline2 {
+	if got, _ := InfoOf(second.link); got.SendInline != wire.DefaultInline2 || got.RecvInline != wire.DefaultInline2 {
 		t.Errorf("version 2: %+v", got)
 	}
 	if _, ok := InfoOf(nil); ok {

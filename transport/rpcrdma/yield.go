@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"errors"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
@@ -29,23 +30,23 @@ func (l *link) yields(s *slot, err error) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if re.Code == ErrVers {
+	if re.Code == wire.ErrVers {
 		return l.version == versionSettled && l.terms.Version == Version1
 	}
 	before, d, f := s.terms.Demands, &s.demands, re.Fault
 	switch re.Code {
-	case ErrReadChunks:
+	case wire.ErrReadChunks:
 		l.terms.NoReadChunks = l.terms.NoReadChunks || f.Max == 0
 		if s.plan.Call != CallReadChunk {
 			return false // a call with a Position-Zero chunk MUST end
 		}
 		d.NoReadChunks = true
-	case ErrWriteChunks:
+	case wire.ErrWriteChunks:
 		d.NoWriteChunks = s.plan.Reply == ReplyWriteList
-	case ErrSegments:
+	case wire.ErrSegments:
 		d.MaxSegments = int(min(f.Max, maxPlanSegments))
 		l.terms.Demands = l.terms.with(Demands{MaxSegments: d.MaxSegments})
-	case ErrWriteResource:
+	case wire.ErrWriteResource:
 		i := int(f.Index) - 1
 		if s.plan.Reply != ReplyWriteList || f.Needed == 0 || i < 0 || i >= s.plan.Written {
 			return false
@@ -58,7 +59,7 @@ func (l *link) yields(s *slot, err error) bool {
 			need += it.padded()
 		}
 		d.MinReply = need + xdr.Pad(need)
-	case ErrReplyResource:
+	case wire.ErrReplyResource:
 		if int(f.Needed) > s.plan.ReplyLen {
 			d.MinReply = int(f.Needed)
 		}

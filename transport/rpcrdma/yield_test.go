@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -22,9 +23,9 @@ func refuseUntil(calls chan<- Header, refuse func(q *peerCall) []byte, finish fu
 				return err
 			}
 			switch {
-			case q.Proc == ConnProp:
+			case q.Proc == wire.ProcConnProp:
 				continue
-			case q.Proc == Msg && len(q.body) >= 24 && beUint32(q.body[20:]) == 1:
+			case q.Proc == wire.ProcMsg && len(q.body) >= 24 && beUint32(q.body[20:]) == 1:
 				err = p.send(q.inline(5)) // a ping
 			default:
 				calls <- q.Header
@@ -43,7 +44,7 @@ func refuseUntil(calls chan<- Header, refuse func(q *peerCall) []byte, finish fu
 
 // fetch reads the whole call, wherever it is.
 func (p *peer) fetch(q *peerCall) ([]byte, error) {
-	if q.Proc == NoMsg {
+	if q.Proc == wire.ProcNoMsg {
 		return p.readAll(q.Lists.Read)
 	}
 	if len(q.Lists.Read) == 0 {
@@ -61,7 +62,7 @@ func (p *peer) replyLong(q *peerCall, b []byte) error {
 	if err != nil {
 		return err
 	}
-	return p.send(q.header(NoMsg, 16, Lists{Reply: back}))
+	return p.send(q.header(wire.ProcNoMsg, 16, wire.Lists{Reply: back}))
 }
 
 // segmented is a payload of n pieces that are not adjacent.
@@ -72,7 +73,7 @@ func segmented(a *mem.Arena, n, size int) (v mem.Vec) {
 	return v
 }
 
-func faultOnce(code ErrCode, f Fault) func(q *peerCall) []byte {
+func faultOnce(code wire.ErrCode, f wire.Fault) func(q *peerCall) []byte {
 	done := false
 	return func(q *peerCall) []byte {
 		if done {
@@ -88,14 +89,14 @@ func faultOnce(code ErrCode, f Fault) func(q *peerCall) []byte {
 func TestYieldsCall(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		refuse ErrCode
-		fault  Fault
+		refuse wire.ErrCode
+		fault  wire.Fault
 		segs   int
 		keeps  bool // the next call is like the second already
 	}{
-		{"no read chunks", ErrReadChunks, Fault{}, 3, true},
-		{"fewer read chunks", ErrReadChunks, Fault{Max: 1}, 3, false},
-		{"fewer segments", ErrSegments, Fault{Max: 1}, 3, true},
+		{"no read chunks", wire.ErrReadChunks, wire.Fault{}, 3, true},
+		{"fewer read chunks", wire.ErrReadChunks, wire.Fault{Max: 1}, 3, false},
+		{"fewer segments", wire.ErrSegments, wire.Fault{Max: 1}, 3, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			calls, bodies := make(chan Header, 8), make(chan []byte, 8)
@@ -118,10 +119,10 @@ func TestYieldsCall(t *testing.T) {
 				t.Fatal(err)
 			}
 			first, second := <-calls, <-calls
-			if first.XID != second.XID || first.Proc != Msg || len(first.Lists.Read) != c.segs || second.Proc != NoMsg || second.Lists.Read[0].Position != 0 {
+			if first.XID != second.XID || first.Proc != wire.ProcMsg || len(first.Lists.Read) != c.segs || second.Proc != wire.ProcNoMsg || second.Lists.Read[0].Position != 0 {
 				t.Errorf("calls %+v and %+v", first, second)
 			}
-			if c.refuse == ErrSegments && len(second.Lists.Read) != 1 {
+			if c.refuse == wire.ErrSegments && len(second.Lists.Read) != 1 {
 				t.Errorf("%d segments the second time", len(second.Lists.Read))
 			}
 			if b := <-bodies; !bytes.Contains(b, append(append(xdrWords(0xaaaa, uint32(len(data))), data...), xdrWords(0xbbbb)...)) {
@@ -130,7 +131,7 @@ func TestYieldsCall(t *testing.T) {
 			if err := r.do(within(t, patience), writeCall(v)); err != nil {
 				t.Fatal(err)
 			}
-			if third := <-calls; (third.Proc == NoMsg) != c.keeps {
+			if third := <-calls; (third.Proc == wire.ProcNoMsg) != c.keeps {
 				t.Errorf("next call %+v", third)
 			}
 			if n := r.d.Stats().Resends; n != 1 {
@@ -174,14 +175,14 @@ func TestYieldsReply(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		call  func(r *rig) (*transport.Call, func() error)
-		code  ErrCode
-		fault Fault
+		code  wire.ErrCode
+		fault wire.Fault
 		want  int // the least that the reply chunk may have
 	}{
-		{"write chunks", reading, ErrWriteChunks, Fault{Max: 0}, 3*4096 + 28},
-		{"segments", reading, ErrSegments, Fault{Max: 2}, 3*4096 + 28},
-		{"write resource", reading, ErrWriteResource, Fault{Index: 1, Needed: 20000}, 20028},
-		{"reply resource", listing, ErrReplyResource, Fault{Needed: 8024}, 8024},
+		{"write chunks", reading, wire.ErrWriteChunks, wire.Fault{Max: 0}, 3*4096 + 28},
+		{"segments", reading, wire.ErrSegments, wire.Fault{Max: 2}, 3*4096 + 28},
+		{"write resource", reading, wire.ErrWriteResource, wire.Fault{Index: 1, Needed: 20000}, 20028},
+		{"reply resource", listing, wire.ErrReplyResource, wire.Fault{Needed: 8024}, 8024},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			calls := make(chan Header, 8)
@@ -214,7 +215,7 @@ func TestYieldsReply(t *testing.T) {
 func TestYieldsFewTimes(t *testing.T) {
 	calls := make(chan Header, 2*maxResends)
 	r := dialPeer(t, startPeer(t, nil, refuseUntil(calls, func(q *peerCall) []byte {
-		return q.fault(ErrReplyResource, Fault{Needed: uint32(max(q.Lists.Reply.Len(), 5000) + 1)})
+		return q.fault(wire.ErrReplyResource, wire.Fault{Needed: uint32(max(q.Lists.Reply.Len(), 5000) + 1)})
 	}, nil)), try2)
 	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
 		t.Fatal(err)
@@ -233,27 +234,27 @@ func TestDoesNotYield(t *testing.T) {
 	const huge = 1 << 31
 	for _, c := range []struct {
 		name string
-		code ErrCode
-		f    Fault
+		code wire.ErrCode
+		f    wire.Fault
 		want int // how many times the call is sent
 	}{
-		{"BAD_XDR", ErrBadXDR, Fault{}, 1},
-		{"INVAL_PROC", ErrInvalProc, Fault{}, 1},
-		{"INVAL_OPTION", ErrInvalOption, Fault{}, 1},
-		{"SYSTEM", ErrSystem, Fault{}, 1},
-		{"READ_CHUNKS", ErrReadChunks, Fault{Max: 7}, 2},
-		{"READ_CHUNKS, beside Position Zero", ErrReadChunks, Fault{Max: 1}, 1},
-		{"WRITE_CHUNKS", ErrWriteChunks, Fault{Max: 7}, 2},
-		{"SEGMENTS, none", ErrSegments, Fault{}, 1},
-		{"SEGMENTS, as many as there are", ErrSegments, Fault{Max: 16}, 2},
-		{"WRITE_RESOURCE, unknown", ErrWriteResource, Fault{}, 1},
-		{"WRITE_RESOURCE, chunk unknown", ErrWriteResource, Fault{Needed: 9000}, 1},
-		{"WRITE_RESOURCE, no such chunk", ErrWriteResource, Fault{Index: 2, Needed: 9000}, 1},
-		{"WRITE_RESOURCE, too much", ErrWriteResource, Fault{Index: 1, Needed: huge}, 1},
-		{"WRITE_RESOURCE", ErrWriteResource, Fault{Index: 1, Needed: 9000}, 2},
-		{"REPLY_RESOURCE, unknown", ErrReplyResource, Fault{}, 1},
-		{"REPLY_RESOURCE, too much", ErrReplyResource, Fault{Needed: huge}, 1},
-		{"REPLY_RESOURCE", ErrReplyResource, Fault{Needed: 9000}, 2},
+		{"BAD_XDR", wire.ErrBadXDR, wire.Fault{}, 1},
+		{"INVAL_PROC", wire.ErrInvalProc, wire.Fault{}, 1},
+		{"INVAL_OPTION", wire.ErrInvalOption, wire.Fault{}, 1},
+		{"SYSTEM", wire.ErrSystem, wire.Fault{}, 1},
+		{"READ_CHUNKS", wire.ErrReadChunks, wire.Fault{Max: 7}, 2},
+		{"READ_CHUNKS, beside Position Zero", wire.ErrReadChunks, wire.Fault{Max: 1}, 1},
+		{"WRITE_CHUNKS", wire.ErrWriteChunks, wire.Fault{Max: 7}, 2},
+		{"SEGMENTS, none", wire.ErrSegments, wire.Fault{}, 1},
+		{"SEGMENTS, as many as there are", wire.ErrSegments, wire.Fault{Max: 16}, 2},
+		{"WRITE_RESOURCE, unknown", wire.ErrWriteResource, wire.Fault{}, 1},
+		{"WRITE_RESOURCE, chunk unknown", wire.ErrWriteResource, wire.Fault{Needed: 9000}, 1},
+		{"WRITE_RESOURCE, no such chunk", wire.ErrWriteResource, wire.Fault{Index: 2, Needed: 9000}, 1},
+		{"WRITE_RESOURCE, too much", wire.ErrWriteResource, wire.Fault{Index: 1, Needed: huge}, 1},
+		{"WRITE_RESOURCE", wire.ErrWriteResource, wire.Fault{Index: 1, Needed: 9000}, 2},
+		{"REPLY_RESOURCE, unknown", wire.ErrReplyResource, wire.Fault{}, 1},
+		{"REPLY_RESOURCE, too much", wire.ErrReplyResource, wire.Fault{Needed: huge}, 1},
+		{"REPLY_RESOURCE", wire.ErrReplyResource, wire.Fault{Needed: 9000}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			calls := make(chan Header, 8)

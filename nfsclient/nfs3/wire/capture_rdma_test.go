@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rdmafs/rdmafs/transport/rpcrdma"
+	rdmawire "github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
@@ -35,7 +35,7 @@ type readRequest struct {
 }
 
 type pendingCall struct {
-	lists  rpcrdma.Lists
+	lists  rdmawire.Lists
 	noMsg  bool
 	inline []byte
 }
@@ -59,7 +59,7 @@ func (f *rdmaFlow) place(key uint32, addr uint64, b []byte) {
 }
 
 // fetch reads memory that was placed or read before.
-func (f *rdmaFlow) fetch(s rpcrdma.Segment) ([]byte, error) {
+func (f *rdmaFlow) fetch(s rdmawire.Segment) ([]byte, error) {
 	out, have := make([]byte, s.Length), make([]bool, s.Length)
 	for _, x := range f.mem[s.Handle] {
 		for i, b := range x.data {
@@ -76,14 +76,17 @@ func (f *rdmaFlow) fetch(s rpcrdma.Segment) ([]byte, error) {
 
 // send takes a message received by Send.
 func (c *capture) send(f *rdmaFlow, fromClient bool, msg []byte) error {
-	var h rpcrdma.Header
-	n, err := rpcrdma.ParseHeader(msg, &h)
+	m, n, err := rdmawire.Parse(msg, rdmawire.AllVersions)
 	if err != nil {
 		return err
 	}
+	h, ok := m.(*rdmawire.Msg)
+	if !ok {
+		return fmt.Errorf("RDMA message of type %d", m.Fixed().Proc)
+	}
 	rest := slices.Clone(msg[n:])
 	if fromClient {
-		f.calls[h.XID] = pendingCall{lists: h.Lists, noMsg: h.Proc == rpcrdma.NoMsg, inline: rest}
+		f.calls[h.XID] = pendingCall{lists: h.Lists, noMsg: h.Proc == rdmawire.ProcNoMsg, inline: rest}
 		return nil
 	}
 	call, ok := f.calls[h.XID]
@@ -98,7 +101,7 @@ func (c *capture) send(f *rdmaFlow, fromClient bool, msg []byte) error {
 	if err := c.rpc(f.name, "", whole); err != nil {
 		return err
 	}
-	if h.Proc == rpcrdma.NoMsg {
+	if h.Proc == rdmawire.ProcNoMsg {
 		rest = nil
 		for _, s := range h.Lists.Reply {
 			b, err := f.fetch(s)

@@ -71,6 +71,30 @@ func TestFailureUnmounts(t *testing.T) {
 	}
 }
 
+func TestGain(t *testing.T) {
+	r := &Results{Values: map[string]map[string][]float64{
+		"rate": {"old": {100, 200, 100}, "new": {110, 180, 130}},
+		"cost": {"old": {100, 200, 100}, "new": {200, 200, 50}},
+		"four": {"old": {100, 100, 100, 100}, "new": {400, 100, 300, 200}},
+		"none": {"old": {0}, "new": {1}},
+	}}
+	for _, c := range []struct {
+		m              Metric
+		mid, low, high float64
+		ok             bool
+	}{
+		{Metric{Name: "rate"}, 1.1, 0.9, 1.3, true},
+		{Metric{Name: "cost", Cost: true}, 1, 0.5, 2, true},
+		{Metric{Name: "four"}, 2.5, 2, 3, true},
+		{Metric{Name: "none"}, 0, 0, 0, false},
+	} {
+		mid, low, high, ok := r.Gain(c.m, "new", "old")
+		if mid != c.mid || low != c.low || high != c.high || ok != c.ok {
+			t.Errorf("%s: %v, %v to %v, %v", c.m.Name, mid, low, high, ok)
+		}
+	}
+}
+
 func TestMedian(t *testing.T) {
 	for _, c := range []struct {
 		v    []float64

@@ -1,10 +1,10 @@
 package compare
 
 import (
-	"fmt"
 	"os"
-	"strconv"
-	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // cpu is how many milliseconds of processor time the client spends on a GiB,
@@ -24,31 +24,17 @@ func (z Size) cpu(s *System, f func() error) (v float64, err error) {
 			return err
 		}
 		after, err := processTime(pid)
-		v = float64(after-before) * 1024 / float64(z.FileMiB)
+		v = (after - before).Seconds() * 1000 * 1024 / float64(z.FileMiB)
 		return err
 	})
 	return v, err
 }
 
-// processTime is what a process has spent so far, in milliseconds, see proc(5).
-func processTime(pid int) (int, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name, in parentheses, may hold anything; utime and stime are the
-	// 12th and 13th words behind it, in hundredths of a second.
-	words := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(words) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat is %q", pid, b)
-	}
-	sum := 0
-	for _, w := range words[11:13] {
-		n, err := strconv.Atoi(w)
-		if err != nil {
-			return 0, err
-		}
-		sum += n * 10
-	}
-	return sum, nil
+// processTime is the processor time that a process has spent so far, by its CPU
+// clock, see clock_getcpuclockid(3): /proc counts in hundredths of a second.
+func processTime(pid int) (time.Duration, error) {
+	const sched = 2 // CPUCLOCK_SCHED, of all threads
+	var t unix.Timespec
+	err := unix.ClockGettime(int32(^pid<<3|sched), &t)
+	return time.Duration(t.Nano()), os.NewSyscallError("clock_gettime", err)
 }

@@ -2,9 +2,9 @@
 // benchmarks, and the medians and ratios of their results.
 //
 // It owns the files "large", "small" and "list" in the directory that every
-// mount of a run shows. The mounts take turns in each round, so that what
+// mount of a run shows. The mounts take turns with each workload, so that what
 // disturbs one disturbs all, and every workload finds a fresh mount, whose
-// caches are empty. All metrics are rates: more is better. Absolute figures
+// caches are empty. All metrics but the cost in processor time are rates. Absolute figures
 // mean little on a shared or emulated machine.
 //
 // It starts no goroutine: what is in flight at once is the kernel's

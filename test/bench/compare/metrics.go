@@ -26,47 +26,55 @@ type metric struct {
 	measure func(*System) (float64, error)
 }
 
-// metrics are in this order because some need the files of those before.
-func (z Size) metrics() []metric {
+// turns are the metrics in the order measured, as some need the files of those
+// before. The metrics of one turn are those of a system before it is the next
+// one's turn: they need the files that this system has made.
+func (z Size) turns() [][]metric {
 	small := func(s *System) string { return filepath.Join(s.Dir, "small") }
-	all := []metric{
-		{Metric{"sequential write 1 MiB, O_DIRECT", "MiB/s"}, func(s *System) (float64, error) {
+	alone := func(name, unit string, measure func(*System) (float64, error)) []metric {
+		return []metric{{Metric{Name: name, Unit: unit}, measure}}
+	}
+	all := [][]metric{
+		alone("sequential write 1 MiB, O_DIRECT", "MiB/s", func(s *System) (float64, error) {
 			return rate(s, z.FileMiB, func() error { return writeFile(large(s), z.FileMiB, unix.O_DIRECT) })
-		}},
-		{Metric{"sequential write 1 MiB", "MiB/s"}, func(s *System) (float64, error) {
+		}),
+		alone("sequential write 1 MiB", "MiB/s", func(s *System) (float64, error) {
 			return rate(s, z.FileMiB, func() error { return writeFile(large(s), z.FileMiB, 0) })
-		}},
-		{Metric{"sequential read 1 MiB", "MiB/s"}, func(s *System) (float64, error) {
+		}),
+		alone("sequential read 1 MiB", "MiB/s", func(s *System) (float64, error) {
 			return rate(s, z.FileMiB, func() error { return readFile(large(s), z.FileMiB, 0) })
-		}},
-		{Metric{"sequential read 1 MiB, O_DIRECT", "MiB/s"}, func(s *System) (float64, error) {
+		}),
+		alone("sequential read 1 MiB, O_DIRECT", "MiB/s", func(s *System) (float64, error) {
 			return rate(s, z.FileMiB, func() error { return readFile(large(s), z.FileMiB, unix.O_DIRECT) })
-		}},
-		{Metric{"random read 4 KiB, depth 1", "IOPS"}, func(s *System) (float64, error) { return z.random(s, 1) }},
-		{Metric{"random read 4 KiB, depth 16", "IOPS"}, func(s *System) (float64, error) { return z.random(s, 16) }},
-		{Metric{"create", "files/s"}, func(s *System) (float64, error) {
-			return rate(s, z.SmallFiles, func() error {
-				return errors.Join(os.MkdirAll(small(s), 0o755), createFiles(small(s), z.SmallFiles))
-			})
-		}},
-		{Metric{"stat", "files/s"}, func(s *System) (float64, error) {
-			return rate(s, z.SmallFiles, func() error {
-				return each(small(s), z.SmallFiles, func(name string) error { _, err := os.Lstat(name); return err })
-			})
-		}},
-		{Metric{"unlink", "files/s"}, func(s *System) (float64, error) {
-			return rate(s, z.SmallFiles, func() error { return each(small(s), z.SmallFiles, os.Remove) })
-		}},
-		{Metric{fmt.Sprintf("ls -l of %d files", z.ListFiles), "files/s"}, z.list},
+		}),
+		alone("random read 4 KiB, depth 1", "IOPS", func(s *System) (float64, error) { return z.random(s, 1) }),
+		alone("random read 4 KiB, depth 16", "IOPS", func(s *System) (float64, error) { return z.random(s, 16) }),
+		{
+			{Metric{Name: "create", Unit: "files/s"}, func(s *System) (float64, error) {
+				return rate(s, z.SmallFiles, func() error {
+					return errors.Join(os.MkdirAll(small(s), 0o755), createFiles(small(s), z.SmallFiles))
+				})
+			}},
+			{Metric{Name: "stat", Unit: "files/s"}, func(s *System) (float64, error) {
+				return rate(s, z.SmallFiles, func() error {
+					return each(small(s), z.SmallFiles, func(name string) error { _, err := os.Lstat(name); return err })
+				})
+			}},
+			{Metric{Name: "unlink", Unit: "files/s"}, func(s *System) (float64, error) {
+				return rate(s, z.SmallFiles, func() error { return each(small(s), z.SmallFiles, os.Remove) })
+			}},
+		},
+		alone(fmt.Sprintf("ls -l of %d files", z.ListFiles), "files/s", z.list),
 	}
 	if z.CPU {
+		cost := func(name string, f func(s *System) error) []metric {
+			return []metric{{Metric{Name: "CPU of the client, " + name, Unit: "ms/GiB", Cost: true}, func(s *System) (float64, error) {
+				return z.cpu(s, func() error { return f(s) })
+			}}}
+		}
 		all = append(all,
-			metric{Metric{"CPU of the client, writing 1 MiB, O_DIRECT", "ms/GiB"}, func(s *System) (float64, error) {
-				return z.cpu(s, func() error { return writeFile(large(s), z.FileMiB, unix.O_DIRECT) })
-			}},
-			metric{Metric{"CPU of the client, reading 1 MiB, O_DIRECT", "ms/GiB"}, func(s *System) (float64, error) {
-				return z.cpu(s, func() error { return readFile(large(s), z.FileMiB, unix.O_DIRECT) })
-			}})
+			cost("writing 1 MiB, O_DIRECT", func(s *System) error { return writeFile(large(s), z.FileMiB, unix.O_DIRECT) }),
+			cost("reading 1 MiB, O_DIRECT", func(s *System) error { return readFile(large(s), z.FileMiB, unix.O_DIRECT) }))
 	}
 	return all
 }

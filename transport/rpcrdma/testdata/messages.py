@@ -14,7 +14,7 @@ import sys
 from contextlib import redirect_stdout
 
 here = os.path.dirname(os.path.abspath(__file__))
-spec = importlib.util.spec_from_file_location("extract", os.path.join(here, "extract.py"))
+spec = importlib.util.spec_from_file_location("extract", os.path.join(here, "..", "wire", "testdata", "extract.py"))
 extract = importlib.util.module_from_spec(spec)
 argv, sys.argv = sys.argv, sys.argv[:1]
 with redirect_stdout(io.StringIO()):
