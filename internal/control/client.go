@@ -47,7 +47,7 @@ func sockets(at place, mountPoint string) (found []address) {
 var ErrNoDaemon = errors.New("no rdmafs daemon of yours answers for this mount point")
 
 // ErrEnded: the mount has ended before it was synced. Its end wrote everything,
-// or told those who waited for it what could not be written.
+// or reported to the clients that waited for it what could not be written.
 var ErrEnded = errors.New("the mount has ended meanwhile")
 
 // Held is a connection that the daemon of a mount holds until it has ended, or
@@ -61,7 +61,7 @@ type Held struct {
 // Wait has the daemon of the mount with a device number, at a mount point, hold a
 // connection until it ends. device may be "": any mount. A daemon that ends before
 // it says so counts as none: it may have ended without seeing the request, and
-// then what went wrong with its data is told to others, or logged.
+// then what went wrong with its data is reported to other clients, or logged.
 func Wait(mountPoint, device string) (*Held, error) {
 	return holdAt(addressesOf(mountPoint), request("wait", device))
 }
@@ -73,7 +73,7 @@ func Sync(mountPoint, device string) (failed string, err error) {
 	return syncAt(addressesOf(mountPoint), device)
 }
 
-// Stats has the daemon of the mount that is at a mount point now tell of it, in
+// Stats has the daemon of the mount that is at a mount point now report on it, in
 // JSON.
 func Stats(mountPoint string) ([]byte, error) {
 	return askAt(addressesOf(mountPoint), request("stats", deviceAt(mountPoint)))
@@ -124,7 +124,7 @@ func holdAt(at []address, request string) (*Held, error) {
 // Close lets the daemon go on without this client.
 func (w *Held) Close() error { return w.conn.Close() }
 
-// PID is the daemon's process; 0 when it cannot be told.
+// PID is the daemon's process; 0 when the kernel does not say.
 func (w *Held) PID() int32 {
 	pid, _ := peer(w.conn)
 	return pid
@@ -232,14 +232,14 @@ func (e *StuckError) Error() string {
 
 func stuck(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// nobodyKnown is the user of a peer that cannot be told: the one that no user is
-// (chown(2)).
-const nobodyKnown = ^uint32(0)
+// unknownUser is the user of a peer of which the kernel does not say: no user has
+// this number (chown(2)).
+const unknownUser = ^uint32(0)
 
 // peer is the process that listens where conn was made to, and its user. The
 // kernel has them from listen(2).
 func peer(conn net.Conn) (pid int32, uid uint32) {
-	uid = nobodyKnown
+	uid = unknownUser
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
 		return 0, uid
