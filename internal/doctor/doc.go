@@ -12,13 +12,13 @@
 //
 // A step is a value (report.go); printing is separate (render.go). The groups of
 // steps: machine.go (FUSE, limits, providers), devices.go (libraries, modules, RDMA
-// devices), network.go (names, routes), ways.go (connections, RPC), export.go (MOUNT
-// and the trial), rights.go (what the caller may do in the export), transfer.go (data
-// both ways). examine.go puts them in order. They change one thing in a server's
-// export, and only if the Case allows it: a file with a name of its own is made,
-// written, read and removed.
+// devices), network.go (names, routes), attempt.go and ways.go (connections, RPC),
+// export.go (MOUNT and the trial), rights.go (what the caller may do in the export),
+// transfer.go (data both ways). examine.go puts them in order. They change one thing
+// in a server's export, and only if the Case allows it: a file with a name of its own
+// is made, written, read and removed.
 //
-// Goroutines: ways.go connects over all ways at once, one runConnect for each, joined
+// Goroutines: attempt.go connects over all ways at once, one runConnect for each, joined
 // before anything is measured. Each attempt is bounded by the Case's Timeout. No
 // locks.
 package doctor
