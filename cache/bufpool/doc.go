@@ -18,7 +18,8 @@
 //
 // A buffer is released exactly once; a second release panics.
 //
-// The package starts no goroutine. Pool.growing is taken before Pool.mu;
+// A TryGet that lacks memory starts runGrow, one at a time; Close joins it. The
+// package starts no other goroutine. Pool.growing is taken before Pool.mu;
 // Register and Unregister are called with growing held (Unregister with both),
 // Pressure with neither.
 package bufpool

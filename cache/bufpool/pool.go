@@ -47,13 +47,16 @@ type Pool struct {
 	cfg   Config
 	slabs int // most slabs there may be
 
-	growing sync.Mutex // one arena is made at a time; taken before mu
+	growing sync.Mutex     // one arena is made at a time; taken before mu
+	runs    sync.WaitGroup // runGrow
 
 	mu       sync.Mutex
 	closed   bool
 	pressure func()
 	arenas   []*mem.Arena
-	made     int // slabs in arenas
+	made     int  // slabs in arenas
+	ahead    bool // runGrow is under way
+	refused  bool // runGrow failed: only Get tries again
 	free     []*slab
 	partial  [classes][]*slab // slabs with both lent and free buffers
 	lent     int              // bytes lent, by buffer size
@@ -149,28 +152,35 @@ func (p *Pool) Get(ctx context.Context, n int) (Lease, error) {
 }
 
 // TryGet lends a buffer like Get but never waits, and leaves a quarter of the
-// pool to Get: what is only useful to have must not starve what is needed.
+// pool to Get: what is only useful to have must not starve what is needed. To
+// map and register an arena takes milliseconds: where one is needed TryGet has
+// it made in the background, and fails until then.
 func (p *Pool) TryGet(n int) (Lease, bool) {
 	if n > MaxSize {
 		return Lease{}, false
 	}
 	class := classOf(n)
-	for {
-		p.mu.Lock()
-		if p.closed || p.waiters.Len() > 0 || p.lent+MinSize<<class > p.Limit()/4*3 {
-			p.mu.Unlock()
-			return Lease{}, false
-		}
-		l, ok := p.take(class)
-		full := p.made >= p.slabs
-		p.mu.Unlock()
-		if ok || full {
-			return l, ok
-		}
-		if p.grow() != nil {
-			return Lease{}, false
-		}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.waiters.Len() > 0 || p.lent+MinSize<<class > p.Limit()/4*3 {
+		return Lease{}, false
 	}
+	l, ok := p.take(class)
+	if !ok && p.made < p.slabs && !p.ahead && !p.refused {
+		p.ahead = true
+		p.runs.Add(1)
+		go p.runGrow()
+	}
+	return l, ok
+}
+
+// runGrow makes an arena for later TryGets; Close joins it.
+func (p *Pool) runGrow() {
+	defer p.runs.Done()
+	err := p.grow()
+	p.mu.Lock()
+	p.ahead, p.refused = false, err != nil
+	p.mu.Unlock()
 }
 
 // wait is entered with mu held and leaves it released.
@@ -300,6 +310,7 @@ func (p *Pool) grow() error {
 	defer p.mu.Unlock()
 	p.arenas = append(p.arenas, a)
 	p.made += n
+	p.refused = false
 	for k := range n {
 		p.free = append(p.free, &slab{arena: a, off: k * slabSize, pos: -1, idle: make([]uint16, 0, slabSize/MinSize)})
 	}
@@ -310,11 +321,14 @@ func (p *Pool) grow() error {
 // Close gives the memory back. Gets that wait fail with ErrClosed. It is an
 // error, and nothing is unmapped, while buffers are lent.
 func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.runs.Wait()
 	p.growing.Lock()
 	defer p.growing.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
 	for e := p.waiters.Front(); e != nil; e = p.waiters.Front() {
 		w := e.Value.(*waiter)
 		w.err = ErrClosed

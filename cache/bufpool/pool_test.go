@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -188,6 +189,10 @@ func TestTryGetLeavesAQuarter(t *testing.T) {
 	var held []Lease
 	for {
 		l, ok := p.TryGet(MaxSize)
+		if !ok && p.Stats().Mapped < p.Limit() {
+			runtime.Gosched() // an arena is being made
+			continue
+		}
 		if !ok {
 			break
 		}
@@ -200,6 +205,83 @@ func TestTryGetLeavesAQuarter(t *testing.T) {
 	for _, l := range held {
 		l.Release()
 	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTryGetDoesNotWaitForRegistration has an arena made in the background, once,
+// while a TryGet after the other returns.
+func TestTryGetDoesNotWaitForRegistration(t *testing.T) {
+	begun, end := make(chan struct{}, 8), make(chan struct{})
+	p := newPool(t, Config{Limit: 16 << 20, Register: func(*mem.Arena) error {
+		begun <- struct{}{}
+		<-end
+		return nil
+	}})
+	for range 100 {
+		if _, ok := p.TryGet(MinSize); ok {
+			t.Fatal("TryGet lent memory that was not registered yet")
+		}
+	}
+	<-begun
+	if _, ok := p.TryGet(MinSize); ok || len(begun) > 0 {
+		t.Fatal("TryGet lent memory that was not registered yet, or had more of it made")
+	}
+	got := make(chan Lease)
+	go func() {
+		l, err := p.Get(ctx, MinSize) // waits for the same arena
+		if err != nil {
+			t.Error(err)
+		}
+		got <- l
+	}()
+	close(end)
+	l := <-got
+	m, ok := p.TryGet(MinSize)
+	if !ok || len(begun) > 0 || p.Stats().Mapped != arenaSlabs*slabSize {
+		t.Errorf("TryGet after registration: %v; %d registrations more, %d bytes mapped", ok, len(begun), p.Stats().Mapped)
+	}
+	l.Release()
+	m.Release()
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTryGetGivesUpAfterFailedRegistration leaves further tries to Get.
+func TestTryGetGivesUpAfterFailedRegistration(t *testing.T) {
+	boom := errors.New("boom")
+	var tries atomic.Int32
+	var works atomic.Bool
+	p := newPool(t, Config{Limit: 16 << 20, Register: func(*mem.Arena) error {
+		tries.Add(1)
+		if works.Load() {
+			return nil
+		}
+		return boom
+	}})
+	p.TryGet(MinSize)
+	p.runs.Wait()
+	for range 100 {
+		if _, ok := p.TryGet(MinSize); ok {
+			t.Fatal("TryGet succeeded")
+		}
+		p.runs.Wait()
+	}
+	if n := tries.Load(); n != 1 {
+		t.Errorf("TryGet tried to register %d times", n)
+	}
+	if _, err := p.Get(ctx, MinSize); !errors.Is(err, boom) {
+		t.Errorf("Get: %v", err)
+	}
+	works.Store(true)
+	get(t, p, MinSize).Release()
+	l, ok := p.TryGet(MinSize)
+	if !ok {
+		t.Fatal("TryGet failed with free memory")
+	}
+	l.Release()
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}

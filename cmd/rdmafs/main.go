@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdmafs/rdmafs/internal/look"
 	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
@@ -37,8 +38,7 @@ func withCode(code int, err error) error {
 }
 
 func main() {
-	if path, is := os.LookupEnv(lookEnv); is {
-		lookFor(path, os.Stdout)
+	if look.Child() {
 		return
 	}
 	os.Exit(run(os.Args[1:]))

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdmafs/rdmafs/internal/control"
+	"github.com/rdmafs/rdmafs/internal/look"
 	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/internal/status"
@@ -69,11 +70,11 @@ func remains(dir string, err error) string {
 	case os.Geteuid() != 0 && m.UID != uint32(os.Geteuid()):
 		return fmt.Sprintf(": it is a mount of %s by user %d", m.Source, m.UID)
 	}
-	at, err := look(dir, false)
+	at, err := look.Path(dir, false)
 	switch {
-	case errors.Is(err, errSilent):
+	case errors.Is(err, look.ErrSilent):
 		return fmt.Sprintf(": what is there is a mount of %s that does not answer (end it with: rdmafs umount -f %s)", m.Source, dir)
-	case at.dead():
+	case at.Dead():
 		return fmt.Sprintf(": what is there is a dead mount of %s (end it with: rdmafs umount %s)", m.Source, dir)
 	}
 	return fmt.Sprintf(": what is there is a mount of %s, whose daemon has its socket elsewhere (was XDG_RUNTIME_DIR another when it was mounted?)", m.Source)

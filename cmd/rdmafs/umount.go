@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdmafs/rdmafs/internal/control"
+	"github.com/rdmafs/rdmafs/internal/look"
 	"github.com/rdmafs/rdmafs/internal/mount"
 	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/plain"
@@ -94,8 +95,8 @@ func umount(dir string, force, lazy bool) error {
 
 // served says that a mount has a daemon, which does not answer as it should.
 func served(dir string) bool {
-	at, err := look(dir, false)
-	return err == nil && at.errno == 0
+	at, err := look.Path(dir, false)
+	return err == nil && at.Errno == 0
 }
 
 // abandon ends the daemon of a mount that is detached.

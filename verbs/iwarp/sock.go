@@ -62,7 +62,7 @@ func segmentSize(raw syscall.RawConn) (int, error) {
 	return mss, opt
 }
 
-// vector is an iovec list that keeps its memory; b must not be empty.
+// appendVector appends b, which must not be empty, to a list for readv or writev.
 func appendVector(v []unix.Iovec, b []byte) []unix.Iovec {
 	v = append(v, unix.Iovec{Base: unsafe.SliceData(b)})
 	v[len(v)-1].SetLen(len(b))

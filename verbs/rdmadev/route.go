@@ -7,8 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"syscall"
 
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,11 +30,14 @@ func RouteTo(to, from netip.Addr) (Route, error) {
 	if err != nil {
 		return Route{}, err
 	}
-	answer, err := netlinkAsk(ask)
+	answer, err := ask.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE)
 	if err != nil {
-		return Route{}, err
+		return Route{}, fmt.Errorf("no route: %w", err)
 	}
-	index, r, err := parseRoute(answer)
+	if len(answer) == 0 {
+		return Route{}, errors.New("the kernel does not answer about the route")
+	}
+	index, r, err := parseRoute(answer[0])
 	if err != nil {
 		return Route{}, err
 	}
@@ -71,8 +74,9 @@ func ownerOf(a netip.Addr) *net.Interface {
 	return nil
 }
 
-// routeRequest is RTM_GETROUTE for one address (rtnetlink(7)).
-func routeRequest(to, from netip.Addr) ([]byte, error) {
+// routeRequest is RTM_GETROUTE for one address (rtnetlink(7)). netlink.RouteGet
+// takes neither a source nor a network device.
+func routeRequest(to, from netip.Addr) (*nl.NetlinkRequest, error) {
 	to, from = to.Unmap(), from.Unmap()
 	switch {
 	case !to.IsValid():
@@ -80,85 +84,39 @@ func routeRequest(to, from netip.Addr) ([]byte, error) {
 	case from.IsValid() && from.Is4() != to.Is4():
 		return nil, fmt.Errorf("%s is an address of another kind", from)
 	}
-	family, ip := uint8(unix.AF_INET), to.AsSlice()
+	msg := &nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET, Dst_len: uint8(to.BitLen()), Src_len: uint8(from.BitLen())}}
 	if to.Is6() {
-		family = unix.AF_INET6
+		msg.Family = unix.AF_INET6
 	}
-	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofRtMsg)
-	rt := b[unix.SizeofNlMsghdr:]
-	rt[0], rt[1], rt[2] = family, uint8(len(ip)*8), uint8(from.BitLen())
-	b = appendAttr(b, unix.RTA_DST, ip)
+	ask := nl.NewNetlinkRequest(unix.RTM_GETROUTE, 0)
+	ask.AddData(msg)
+	ask.AddData(nl.NewRtAttr(unix.RTA_DST, to.AsSlice()))
 	if from.IsValid() {
-		b = appendAttr(b, unix.RTA_SRC, from.AsSlice())
+		ask.AddData(nl.NewRtAttr(unix.RTA_SRC, from.AsSlice()))
 	}
 	if zone := to.Zone(); zone != "" {
 		ifi, err := net.InterfaceByName(zone)
 		if err != nil {
 			return nil, fmt.Errorf("zone %s of the address: %w", zone, err)
 		}
-		b = appendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, uint32(ifi.Index)))
+		ask.AddData(nl.NewRtAttr(unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, uint32(ifi.Index))))
 	}
-	binary.NativeEndian.PutUint32(b[0:], uint32(len(b)))
-	binary.NativeEndian.PutUint16(b[4:], unix.RTM_GETROUTE)
-	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST)
-	return b, nil
+	return ask, nil
 }
 
-func appendAttr(b []byte, kind uint16, value []byte) []byte {
-	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(value)))
-	b = binary.NativeEndian.AppendUint16(b, kind)
-	b = append(b, value...)
-	return append(b, make([]byte, -len(b)&3)...)
-}
-
-// netlinkAsk sends one request to the kernel's routing tables and returns the
-// datagram that answers it.
-func netlinkAsk(ask []byte) ([]byte, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, fmt.Errorf("cannot ask for the route: %w", err)
-	}
-	defer unix.Close(fd)
-	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
-	if err := unix.Sendto(fd, ask, 0, kernel); err != nil {
-		return nil, fmt.Errorf("cannot ask for the route: %w", err)
-	}
-	b := make([]byte, 16<<10)
-	for {
-		n, from, err := unix.Recvfrom(fd, b, 0)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot ask for the route: %w", err)
-		}
-		if a, ok := from.(*unix.SockaddrNetlink); ok && a.Pid == 0 {
-			return b[:n], nil
-		}
-	}
-}
-
-// parseRoute reads the answer: a route, or an errno.
+// parseRoute reads RTM_NEWROUTE without its netlink header. nl.ParseRouteAttr
+// panics if the last attribute is not padded.
 func parseRoute(b []byte) (netdev int, r Route, err error) {
-	msgs, err := syscall.ParseNetlinkMessage(b)
-	if err != nil || len(msgs) == 0 {
-		return 0, r, errors.New("the kernel's answer about the route is no netlink message")
+	if len(b) < unix.SizeofRtMsg || len(b)%unix.RTA_ALIGNTO != 0 {
+		return 0, r, fmt.Errorf("the kernel's answer about the route has %d bytes", len(b))
 	}
-	m := &msgs[0]
-	switch {
-	case m.Header.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
-		errno := -int32(binary.NativeEndian.Uint32(m.Data))
-		return 0, r, fmt.Errorf("no route: %w", unix.Errno(errno))
-	case m.Header.Type != unix.RTM_NEWROUTE || len(m.Data) < unix.SizeofRtMsg:
-		return 0, r, fmt.Errorf("the kernel answered with netlink message %d", m.Header.Type)
-	}
-	switch kind := m.Data[7]; kind {
+	switch b[7] { // rtm_type
 	case unix.RTN_LOCAL:
 		r.Local = true
 	case unix.RTN_UNREACHABLE, unix.RTN_BLACKHOLE, unix.RTN_PROHIBIT:
 		return 0, r, fmt.Errorf("no route: %w", unix.ENETUNREACH)
 	}
-	attrs, err := syscall.ParseNetlinkRouteAttr(m)
+	attrs, err := nl.ParseRouteAttr(b[unix.SizeofRtMsg:])
 	if err != nil {
 		return 0, r, fmt.Errorf("the kernel's answer about the route: %w", err)
 	}

@@ -1,7 +1,6 @@
-package main
+package daemon
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,16 +12,25 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
-// The daemon is this program executed anew in a session of its own: RDMA
-// resources do not survive a fork, and Go cannot fork without exec. readyEnv
-// tells it that readyFD is a socket on which to say that the mount is usable.
-const readyEnv = "_RDMAFS_READY_FD"
+// readyEnvironment tells the daemon that readyFD is a socket on which to say that
+// the mount is usable.
+const (
+	readyEnvironment = "_RDMAFS_READY_FD"
+	readyFD          = 3
+)
 
-const readyFD = 3
+// ErrInterrupted: a signal ended Start before the mount was usable. There is none.
+var ErrInterrupted = errors.New("interrupted: not mounted")
+
+// EndedError says that the daemon ended before its mount was usable.
+type EndedError struct {
+	Code int    // its exit code; 0 when it was killed
+	Text string // what it said, without the program's name
+}
+
+func (e *EndedError) Error() string { return e.Text }
 
 // interrupts end a command, unless whoever started it has them ignored.
 func interrupts() (all []os.Signal) {
@@ -34,31 +42,32 @@ func interrupts() (all []os.Signal) {
 	return all
 }
 
-// daemonize starts the daemon with the same arguments and waits until the mount
-// is usable or has failed. The daemon's error line is passed on. When it is
-// interrupted there is no mount: it ends the daemon and waits for that, and a
-// daemon that finds it gone ends by itself. A second signal ends it at once.
-func daemonize() error {
+// Start starts the daemon, this program with the same arguments, and returns when
+// the mount is usable or has failed. What the daemon has written to standard error
+// by then is passed on. When Start is interrupted there is no mount: it ends the
+// daemon and waits for that, and a daemon whose parent ends for any other reason
+// ends by itself. A second signal ends this process at once. Errors are
+// *EndedError, ErrInterrupted, and those of starting a process.
+func Start() error {
 	self, err := os.Executable()
 	if err != nil {
-		return withCode(exitSystem, err)
+		return err
 	}
 	conn, w, err := readySocket()
 	if err != nil {
-		return withCode(exitSystem, err)
+		return err
 	}
 	defer conn.Close()
-	var errs bytes.Buffer
-	cmd := exec.Command(self, os.Args[1:]...)
-	cmd.Env = append(os.Environ(), readyEnv+"=1")
-	cmd.ExtraFiles = []*os.File{w}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	errR, errW, err := os.Pipe()
 	if err != nil {
 		w.Close()
-		return withCode(exitSystem, err)
+		return err
 	}
 	defer errR.Close()
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Env = append(os.Environ(), readyEnvironment+"=1")
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Stderr = errW
 	interrupted := make(chan os.Signal, 1)
 	if those := interrupts(); len(those) > 0 {
@@ -68,7 +77,7 @@ func daemonize() error {
 	w.Close()
 	errW.Close()
 	if err != nil {
-		return withCode(exitSystem, fmt.Errorf("cannot start the daemon: %w", err))
+		return fmt.Errorf("cannot start the daemon: %w", err)
 	}
 	ready := make(chan error, 1)
 	go runReady(conn, ready)
@@ -78,25 +87,28 @@ func daemonize() error {
 		signal.Stop(interrupted)
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
-		return withCode(exitInterrupted, errors.New("interrupted: not mounted"))
+		return ErrInterrupted
 	}
 	if err == nil {
 		passOn(errR)
 		return nil // it goes on alone; the process is init's from here
 	}
 	// The connection ended without a word: the daemon has failed.
-	_, _ = io.Copy(&errs, errR)
-	err = cmd.Wait()
-	code := exitFail
+	said, _ := io.ReadAll(errR)
+	return ended(cmd.Wait(), string(said))
+}
+
+// ended is the error of a daemon that has ended with what Wait returned.
+func ended(err error, said string) *EndedError {
+	e := &EndedError{Text: strings.TrimPrefix(strings.TrimSpace(said), "rdmafs: ")}
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() > 0 {
-		code = exit.ExitCode()
+	if errors.As(err, &exit) {
+		e.Code = max(0, exit.ExitCode())
 	}
-	text := strings.TrimPrefix(strings.TrimSpace(errs.String()), "rdmafs: ")
-	if text == "" {
-		text = fmt.Sprintf("the daemon ended without a word (%v)", err)
+	if e.Text == "" {
+		e.Text = fmt.Sprintf("the daemon ended without a word (%v)", err)
 	}
-	return withCode(code, errors.New(text))
+	return e
 }
 
 // readySocket is two connected sockets: conn for this process, w for the daemon.
@@ -135,24 +147,4 @@ func passOn(r *os.File) {
 		return true
 	})
 	_, _ = os.Stderr.Write(b[:max(0, n)])
-}
-
-// tellParent has the waiting parent print a line, before tellReady. In the
-// foreground it does nothing.
-func tellParent(line string) {
-	if isDaemon() {
-		plain.Fprintf(os.Stderr, "rdmafs: %s\n", line)
-	}
-}
-
-// cutOff leaves the terminal and the directory that the daemon was started
-// from.
-func cutOff() {
-	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
-		for fd := range 3 {
-			_ = unix.Dup3(int(null.Fd()), fd, 0)
-		}
-		null.Close()
-	}
-	_ = os.Chdir("/")
 }

@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"os"
@@ -45,17 +45,17 @@ func TestWalk(t *testing.T) {
 		{"file/x", "file/x", false, false, syscall.ENOTDIR},
 		{"loop", "loop", false, false, syscall.ELOOP},
 	} {
-		var s, told seen
+		var s, told Seen
 		s.walk(top+"/"+c.path, func() { told = s })
-		if want := (seen{in(c.at), c.found, c.dir, c.errno}); s != want {
+		if want := (Seen{in(c.at), c.found, c.dir, c.errno}); s != want {
 			t.Errorf("%s: %+v, want %+v", c.path, s, want)
 		}
-		if told.at != s.at {
-			t.Errorf("%s: %s was touched, and %s told", c.path, s.at, told.at)
+		if told.At != s.At {
+			t.Errorf("%s: %s was touched, and %s told", c.path, s.At, told.At)
 		}
 	}
-	var s seen
-	if s.walk("/", func() {}); s != (seen{at: "/", found: true, dir: true}) {
+	var s Seen
+	if s.walk("/", func() {}); s != (Seen{At: "/", Found: true, Dir: true}) {
 		t.Errorf("/: %+v", s)
 	}
 }
@@ -70,7 +70,7 @@ func TestSteps(t *testing.T) {
 	for _, path := range []string{strange, filepath.Join(dir, "none"), "/"} {
 		var told strings.Builder
 		lookFor(path, &told)
-		var here, there seen
+		var here, there Seen
 		here.walk(path, func() {})
 		for step := range strings.SplitSeq(strings.TrimSuffix(told.String(), "\x00"), "\x00") {
 			if err := there.take(step); err != nil {
