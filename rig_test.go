@@ -22,17 +22,16 @@ type server struct {
 	tcp, rdma netip.AddrPort
 }
 
-// serve starts a server, with faults if they are given, for the length of the
-// test.
-func serve(t testing.TB, faults ...nfsd.Faults) *server {
+// serve starts a server for the length of the test.
+func serve(t testing.TB, changes ...func(*nfsd.Config)) *server {
 	t.Helper()
 	v := &server{dir: t.TempDir()}
 	if err := os.Chmod(v.dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	cfg := nfsd.Config{Exports: []nfsd.Export{{Dir: v.dir, Path: "/export", Squash: nfsd.SquashNone, Async: true}}}
-	if len(faults) > 0 {
-		cfg.Faults = &faults[0]
+	for _, change := range changes {
+		change(&cfg)
 	}
 	var err error
 	if v.Server, err = nfsd.New(cfg); err != nil {
@@ -52,6 +51,9 @@ func serve(t testing.TB, faults ...nfsd.Faults) *server {
 	}
 	return v
 }
+
+// failing has a server carry out faults.
+func failing(f nfsd.Faults) func(*nfsd.Config) { return func(c *nfsd.Config) { c.Faults = &f } }
 
 var networks = []string{"tcp", "iwarp"}
 
