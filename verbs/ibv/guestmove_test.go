@@ -64,7 +64,7 @@ func (s *side) options() verbs.ConnOptions {
 // and sends a word.
 func meet(t *testing.T, client, server *side, at netip.AddrPort) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	l, err := server.dev.Listen(at, verbs.ListenOptions{})
 	if err != nil {
@@ -225,7 +225,7 @@ func TestPortDownAndRouteMoved(t *testing.T) {
 	shell(t, "ip link set dum7 down")
 	for name, s := range map[string]*side{"client": client, "server": server} {
 		var wc [4]verbs.Completion
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		_, err := s.conn.Wait(ctx, wc[:])
 		cancel()
 		var ce *verbs.ConnError

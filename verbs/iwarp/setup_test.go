@@ -268,8 +268,16 @@ func TestSlowRequests(t *testing.T) {
 			t.Error("peer without a request was answered")
 		}
 	}
-	if _, _, err := ask(t, l.Addr(), appendMPA(nil, &mpaFrame{revision: 1})); err != nil {
-		t.Error(err)
+	// On a busy machine a peer that says something at once may be too slow, too.
+	ctx := testContext(t)
+	for {
+		_, _, err := ask(t, l.Addr(), appendMPA(nil, &mpaFrame{revision: 1}))
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -357,7 +357,7 @@ func goroutines() int { return runtime.NumGoroutine() }
 // checkGoroutines allows for goroutines on their last instructions: they have
 // no event to wait for.
 func checkGoroutines(t *testing.T, before int) {
-	for deadline := time.Now().Add(5 * time.Second); goroutines() > before; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); goroutines() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			b := make([]byte, 1<<20)
 			b = b[:runtime.Stack(b, true)]
