@@ -99,8 +99,8 @@ func unixMode(m fs.FileMode) uint32 {
 }
 
 // stat is the state of a file under a name.
-func (m *mount) stat(ctx context.Context, cr nfsclient.Cred, name string, i *cache.Inode) (fs.FileInfo, error) {
-	a, _, err := m.cache.GetAttr(ctx, cr, i)
+func (x *export) stat(ctx context.Context, cr nfsclient.Cred, name string, i *cache.Inode) (fs.FileInfo, error) {
+	a, _, err := x.cache.GetAttr(ctx, cr, i)
 	if err != nil {
 		return nil, err
 	}
@@ -118,18 +118,18 @@ func (f *FS) Lstat(name string) (fs.FileInfo, error) { return f.stat("lstat", na
 func (f *FS) stat(op, name string, follow bool) (info fs.FileInfo, err error) {
 	err = f.do(func(ctx context.Context) error {
 		return f.to(ctx, name, follow, func(i *cache.Inode) (err error) {
-			info, err = f.m.stat(ctx, f.cred, name, i)
+			info, err = f.x.stat(ctx, f.cred, name, i)
 			return err
 		})
 	})
-	return info, f.m.pathError(op, name, err)
+	return info, f.x.pathError(op, name, err)
 }
 
 // setAttr changes attributes of what a path leads to.
 func (f *FS) setAttr(op, name string, follow bool, s nfsclient.SetAttr) error {
-	return f.m.pathError(op, name, f.change(func(ctx context.Context) error {
+	return f.x.pathError(op, name, f.change(func(ctx context.Context) error {
 		return f.to(ctx, name, follow, func(i *cache.Inode) error {
-			_, _, err := f.m.cache.SetAttr(ctx, f.cred, i, s)
+			_, _, err := f.x.cache.SetAttr(ctx, f.cred, i, s)
 			return err
 		})
 	}))
@@ -180,7 +180,7 @@ func (f *FS) Chtimes(name string, atime, mtime time.Time) error {
 func (f *FS) Truncate(name string, size int64) error {
 	s, err := resize(size)
 	if err != nil {
-		return f.m.pathError("truncate", name, err)
+		return f.x.pathError("truncate", name, err)
 	}
 	return f.setAttr("truncate", name, true, s)
 }

@@ -82,7 +82,7 @@ func (f *File) next(ctx context.Context) (*dirEntry, error) {
 		}
 		d := &dirEntry{f.fsys, f.name, e.Name, e.Type}
 		if d.typ == 0 {
-			found, err := f.m.cache.Lookup(ctx, f.fsys.cred, f.inode, e.Name)
+			found, err := f.x.cache.Lookup(ctx, f.fsys.cred, f.inode, e.Name)
 			if nfsclient.Errno(err) == syscall.ENOENT {
 				continue // removed since it was listed
 			}
@@ -90,7 +90,7 @@ func (f *File) next(ctx context.Context) (*dirEntry, error) {
 				return nil, err
 			}
 			d.typ = found.Inode.Type()
-			f.m.cache.Forget(found.Inode, 1)
+			f.x.cache.Forget(found.Inode, 1)
 		}
 		return d, nil
 	}

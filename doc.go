@@ -63,5 +63,5 @@
 // position (Read, Write, Seek, ReadDir) take turns; ReadAt and WriteAt do not.
 // The package starts no goroutine of its own; those of the layers below live
 // until Close. A call in progress holds file.turn if it moves the position, and
-// no other lock; mount.mu is a leaf.
+// no other lock; export.mu is a leaf.
 package rdmafs

@@ -20,10 +20,10 @@ func (f *failure) Error() string   { return f.err.Error() }
 func (f *failure) Unwrap() []error { return []error{f.errno, f.err} }
 
 // reason is what a PathError wraps for an error of the layers below.
-func (m *mount) reason(err error) error {
+func (x *export) reason(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		if m.life.Err() != nil {
+		if x.life.Err() != nil {
 			return fs.ErrClosed // Close has ended it
 		}
 		return err
@@ -38,17 +38,17 @@ func (m *mount) reason(err error) error {
 }
 
 // pathError is the error of an operation on a name; nil for nil.
-func (m *mount) pathError(op, name string, err error) error {
+func (x *export) pathError(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &fs.PathError{Op: op, Path: name, Err: m.reason(err)}
+	return &fs.PathError{Op: op, Path: name, Err: x.reason(err)}
 }
 
 // linkError is the error of an operation on two names; nil for nil.
-func (m *mount) linkError(op, old, new string, err error) error {
+func (x *export) linkError(op, old, new string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &os.LinkError{Op: op, Old: old, New: new, Err: m.reason(err)}
+	return &os.LinkError{Op: op, Old: old, New: new, Err: x.reason(err)}
 }

@@ -29,7 +29,7 @@ var (
 
 // file is what all views of a File share.
 type file struct {
-	m     *mount
+	x     *export
 	name  string
 	fsys  *FS // for the entries of a directory
 	data  *cache.File
@@ -71,7 +71,7 @@ func (f *FS) OpenFile(name string, flag int, perm fs.FileMode) (o *File, err err
 		o, err = f.open(ctx, name, flag, perm)
 		return err
 	})
-	return o, f.m.pathError("open", name, err)
+	return o, f.x.pathError("open", name, err)
 }
 
 // openMode is what open(2)'s flags ask for.
@@ -94,11 +94,11 @@ func (f *FS) open(ctx context.Context, name string, flag int, perm fs.FileMode) 
 		return nil, err
 	}
 	defer p.free()
-	o := &file{m: f.m, name: name, fsys: f, appends: flag&os.O_APPEND != 0, write: mode.Write, turn: make(chan struct{}, 1)}
+	o := &file{x: f.x, name: name, fsys: f, appends: flag&os.O_APPEND != 0, write: mode.Write, turn: make(chan struct{}, 1)}
 	i, err := p.inode()
 	create := err != nil && flag&os.O_CREATE != 0
 	switch {
-	case f.m.readOnly && (mode.Write || mode.Truncate || create):
+	case f.x.readOnly && (mode.Write || mode.Truncate || create):
 		err = syscall.EROFS
 	case create:
 		var e cache.Entry
@@ -128,9 +128,9 @@ func (f *FS) open(ctx context.Context, name string, flag int, perm fs.FileMode) 
 	if err != nil {
 		return nil, err
 	}
-	f.m.mu.Lock()
-	f.m.open[o] = struct{}{}
-	f.m.mu.Unlock()
+	f.x.mu.Lock()
+	f.x.open[o] = struct{}{}
+	f.x.mu.Unlock()
 	return &File{o, f.ctx}, nil
 }
 
@@ -148,7 +148,7 @@ func (f *File) Name() string { return f.name }
 
 // use carries out an operation on an open file.
 func (f *File) use(op string, call func(ctx context.Context) error) error {
-	ctx, end, err := f.m.begin(f.ctx)
+	ctx, end, err := f.x.begin(f.ctx)
 	if err == nil {
 		err = f.within(ctx, call)
 		end()
@@ -156,7 +156,7 @@ func (f *File) use(op string, call func(ctx context.Context) error) error {
 	if err == io.EOF {
 		return err
 	}
-	return f.m.pathError(op, f.name, err)
+	return f.x.pathError(op, f.name, err)
 }
 
 func (f *File) within(ctx context.Context, call func(ctx context.Context) error) error {
@@ -170,9 +170,9 @@ func (f *File) within(ctx context.Context, call func(ctx context.Context) error)
 // leave ends a use of the file; the last one after Close releases it.
 func (f *file) leave() {
 	if f.uses.leave() {
-		f.m.mu.Lock()
-		delete(f.m.open, f)
-		f.m.mu.Unlock()
+		f.x.mu.Lock()
+		delete(f.x.open, f)
+		f.x.mu.Unlock()
 		f.release()
 	}
 }
@@ -211,7 +211,7 @@ func (f *File) position(ctx context.Context) (int64, error) {
 }
 
 func (f *File) size(ctx context.Context) (int64, error) {
-	a, _, err := f.m.cache.GetSize(ctx, f.fsys.cred, f.inode)
+	a, _, err := f.x.cache.GetSize(ctx, f.fsys.cred, f.inode)
 	return (&fileInfo{attr: a}).Size(), err
 }
 
@@ -368,7 +368,7 @@ func (f *File) Seek(offset int64, whence int) (pos int64, err error) {
 // Stat returns the file's attributes, as FS.Stat does.
 func (f *File) Stat() (info fs.FileInfo, err error) {
 	err = f.use("stat", func(ctx context.Context) (err error) {
-		info, err = f.m.stat(ctx, f.fsys.cred, f.name, f.inode)
+		info, err = f.x.stat(ctx, f.fsys.cred, f.name, f.inode)
 		return err
 	})
 	return info, err
@@ -397,7 +397,7 @@ func (f *File) Truncate(size int64) error {
 		case f.data == nil || !f.write:
 			return syscall.EINVAL
 		}
-		_, _, err = f.m.cache.SetAttr(ctx, f.fsys.cred, f.inode, s)
+		_, _, err = f.x.cache.SetAttr(ctx, f.fsys.cred, f.inode, s)
 		return err
 	})
 }
@@ -405,7 +405,10 @@ func (f *File) Truncate(size int64) error {
 // Chmod changes the file's mode.
 func (f *File) Chmod(mode fs.FileMode) error {
 	return f.use("chmod", func(ctx context.Context) error {
-		_, _, err := f.m.cache.SetAttr(ctx, f.fsys.cred, f.inode, permissions(mode))
+		if f.x.readOnly {
+			return syscall.EROFS
+		}
+		_, _, err := f.x.cache.SetAttr(ctx, f.fsys.cred, f.inode, permissions(mode))
 		return err
 	})
 }

@@ -13,7 +13,7 @@ import (
 // FS is an open export. [Open] makes one; WithContext and WithUser return others
 // that share its connections and caches.
 type FS struct {
-	m    *mount
+	x    *export
 	ctx  context.Context
 	cred nfsclient.Cred
 }
@@ -27,8 +27,8 @@ var (
 	_ fs.ReadLinkFS = (*FS)(nil)
 )
 
-// mount is what all views of an FS share.
-type mount struct {
+// export is what all views of an FS share.
+type export struct {
 	cache    *cache.Cache
 	readOnly bool
 	// end writes what is not written yet and disconnects; an error means that
@@ -47,9 +47,9 @@ type mount struct {
 
 // newFS is an FS over a cache. end closes the cache and what it stands on.
 func newFS(c *cache.Cache, cred nfsclient.Cred, readOnly bool, end func(context.Context) error) *FS {
-	m := &mount{cache: c, readOnly: readOnly, end: end, idle: make(chan struct{}), open: map[*file]struct{}{}}
-	m.life, m.cancel = context.WithCancel(context.Background())
-	return &FS{m: m, ctx: context.Background(), cred: cred}
+	x := &export{cache: c, readOnly: readOnly, end: end, idle: make(chan struct{}), open: map[*file]struct{}{}}
+	x.life, x.cancel = context.WithCancel(context.Background())
+	return &FS{x: x, ctx: context.Background(), cred: cred}
 }
 
 // WithContext returns a view of the file system whose methods, and those of the
@@ -74,12 +74,12 @@ func (f *FS) WithUser(u User) *FS {
 // server's stable storage. Its error says what was lost that no method has
 // reported.
 func (f *FS) Sync() error {
-	ctx, end, err := f.m.begin(f.ctx)
+	ctx, end, err := f.x.begin(f.ctx)
 	if err == nil {
-		err = f.m.cache.Sync(ctx)
+		err = f.x.cache.Sync(ctx)
 		end()
 	}
-	return f.m.pathError("sync", ".", err)
+	return f.x.pathError("sync", ".", err)
 }
 
 // Close ends the use of the file system and of every view of it: it waits for
@@ -87,27 +87,27 @@ func (f *FS) Sync() error {
 // open, and disconnects. Its error says what data was lost that no method has
 // reported. When ctx ends, Close gives up what the server has not taken.
 func (f *FS) Close(ctx context.Context) error {
-	m := f.m
-	if !m.calls.enter() {
-		return m.pathError("close", ".", fs.ErrClosed)
+	x := f.x
+	if !x.calls.enter() {
+		return x.pathError("close", ".", fs.ErrClosed)
 	}
-	first := m.calls.close()
-	m.leave()
+	first := x.calls.close()
+	x.leave()
 	if !first {
-		return m.pathError("close", ".", fs.ErrClosed)
+		return x.pathError("close", ".", fs.ErrClosed)
 	}
 	select {
-	case <-m.idle:
+	case <-x.idle:
 	case <-ctx.Done():
-		m.cancel()
-		<-m.idle
+		x.cancel()
+		<-x.idle
 	}
-	for o := range m.open {
+	for o := range x.open {
 		o.release()
 	}
-	clear(m.open)
-	err := m.end(ctx)
-	m.cancel()
+	clear(x.open)
+	err := x.end(ctx)
+	x.cancel()
 	if err != nil {
 		return &fs.PathError{Op: "close", Path: ".", Err: &failure{nfsclient.Errno(err), err}}
 	}
@@ -115,29 +115,29 @@ func (f *FS) Close(ctx context.Context) error {
 }
 
 // begin starts a call that ctx bounds. end must follow if it succeeds.
-func (m *mount) begin(ctx context.Context) (_ context.Context, end func(), _ error) {
-	if !m.calls.enter() {
+func (x *export) begin(ctx context.Context) (_ context.Context, end func(), _ error) {
+	if !x.calls.enter() {
 		return nil, nil, fs.ErrClosed
 	}
 	if ctx.Done() == nil {
-		return m.life, m.leave, nil
+		return x.life, x.leave, nil
 	}
 	if err := ctx.Err(); err != nil {
-		m.leave()
+		x.leave()
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(m.life, cancel)
+	stop := context.AfterFunc(x.life, cancel)
 	return ctx, func() {
 		stop()
 		cancel()
-		m.leave()
+		x.leave()
 	}, nil
 }
 
-func (m *mount) leave() {
-	if m.calls.leave() {
-		close(m.idle)
+func (x *export) leave() {
+	if x.calls.leave() {
+		close(x.idle)
 	}
 }
 
@@ -148,7 +148,7 @@ const maxStale = 2
 
 // do carries out an operation on names.
 func (f *FS) do(call func(ctx context.Context) error) error {
-	ctx, end, err := f.m.begin(f.ctx)
+	ctx, end, err := f.x.begin(f.ctx)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func stale(err error) bool { return nfsclient.Errno(err) == syscall.ESTALE }
 
 // change is do for what a file system that is read-only refuses.
 func (f *FS) change(call func(ctx context.Context) error) error {
-	if f.m.readOnly {
+	if f.x.readOnly {
 		return syscall.EROFS
 	}
 	return f.do(call)

@@ -33,9 +33,9 @@ func (f *FS) make(ctx context.Context, name string, call func(dir *cache.Inode, 
 
 // Mkdir makes a directory.
 func (f *FS) Mkdir(name string, perm fs.FileMode) error {
-	return f.m.pathError("mkdir", name, f.change(func(ctx context.Context) error {
+	return f.x.pathError("mkdir", name, f.change(func(ctx context.Context) error {
 		return f.make(ctx, name, func(dir *cache.Inode, base string) (cache.Entry, error) {
-			return f.m.cache.Mkdir(ctx, f.cred, dir, base, permissions(perm))
+			return f.x.cache.Mkdir(ctx, f.cred, dir, base, permissions(perm))
 		})
 	}))
 }
@@ -63,9 +63,9 @@ func (f *FS) MkdirAll(name string, perm fs.FileMode) error {
 
 // Symlink makes newname a symbolic link to oldname, which may be anything.
 func (f *FS) Symlink(oldname, newname string) error {
-	return f.m.linkError("symlink", oldname, newname, f.change(func(ctx context.Context) error {
+	return f.x.linkError("symlink", oldname, newname, f.change(func(ctx context.Context) error {
 		return f.make(ctx, newname, func(dir *cache.Inode, base string) (cache.Entry, error) {
-			return f.m.cache.Symlink(ctx, f.cred, dir, base, oldname, permissions(0o777))
+			return f.x.cache.Symlink(ctx, f.cred, dir, base, oldname, permissions(0o777))
 		})
 	}))
 }
@@ -77,23 +77,23 @@ func (f *FS) ReadLink(name string) (target string, err error) {
 			if i.Type() != nfsclient.SymbolicLink {
 				return syscall.EINVAL
 			}
-			target, err = f.m.cache.Readlink(ctx, f.cred, i)
+			target, err = f.x.cache.Readlink(ctx, f.cred, i)
 			return err
 		})
 	})
-	return target, f.m.pathError("readlink", name, err)
+	return target, f.x.pathError("readlink", name, err)
 }
 
 // Link makes newname another name of the file oldname.
 func (f *FS) Link(oldname, newname string) error {
-	return f.m.linkError("link", oldname, newname, f.change(func(ctx context.Context) error {
+	return f.x.linkError("link", oldname, newname, f.change(func(ctx context.Context) error {
 		return f.in(ctx, oldname, func(old *place) error {
 			i, err := old.inode()
 			if err != nil {
 				return err
 			}
 			return f.make(ctx, newname, func(dir *cache.Inode, base string) (cache.Entry, error) {
-				return f.m.cache.Link(ctx, f.cred, i, dir, base)
+				return f.x.cache.Link(ctx, f.cred, i, dir, base)
 			})
 		})
 	}))
@@ -102,7 +102,7 @@ func (f *FS) Link(oldname, newname string) error {
 // Rename gives a file or directory another name, which it takes from a file, or
 // an empty directory, that has it.
 func (f *FS) Rename(oldname, newname string) error {
-	return f.m.linkError("rename", oldname, newname, f.change(func(ctx context.Context) error {
+	return f.x.linkError("rename", oldname, newname, f.change(func(ctx context.Context) error {
 		return f.in(ctx, oldname, func(old *place) error {
 			return f.in(ctx, newname, func(to *place) error {
 				switch {
@@ -111,7 +111,7 @@ func (f *FS) Rename(oldname, newname string) error {
 				case old.found == nil:
 					return syscall.ENOENT
 				}
-				return f.m.cache.Rename(ctx, f.cred, old.dir(), old.name, to.dir(), to.name)
+				return f.x.cache.Rename(ctx, f.cred, old.dir(), old.name, to.dir(), to.name)
 			})
 		})
 	}))
@@ -120,7 +120,7 @@ func (f *FS) Rename(oldname, newname string) error {
 // Remove removes a file or an empty directory. A file that is open in this FS
 // stays readable and writable until it is closed.
 func (f *FS) Remove(name string) error {
-	return f.m.pathError("remove", name, f.change(func(ctx context.Context) error {
+	return f.x.pathError("remove", name, f.change(func(ctx context.Context) error {
 		return f.in(ctx, name, func(p *place) error {
 			switch {
 			case p.name == "":

@@ -75,7 +75,7 @@ func (f *FS) walk(ctx context.Context, name string, follow bool) (*place, error)
 	if !valid(name) {
 		return nil, fs.ErrInvalid
 	}
-	c := f.m.cache
+	c := f.x.cache
 	p := &place{cache: c, dirs: []*cache.Inode{c.Root()}}
 	err := f.steps(ctx, p, name, follow)
 	if err != nil {

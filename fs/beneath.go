@@ -8,6 +8,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // beneath knows the names that lead to what is mounted on a file system of
@@ -92,7 +94,7 @@ func namesAbove(device, table string) map[string]struct{} {
 		within := parent[3] + "/" + strings.TrimPrefix(w[4], parent[4])
 		for name := range strings.SplitSeq(within, "/") {
 			if name != "" {
-				names[unescapeMount(name)] = struct{}{}
+				names[mounttable.Unescape(name)] = struct{}{}
 			}
 		}
 	}

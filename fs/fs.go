@@ -3,6 +3,7 @@ package fs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // Config says how to mount.
@@ -102,7 +104,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
-	if m, ok, err := FindMount(dir); ok && err == nil {
+	if m, ok, err := mounttable.Find(dir); ok && err == nil {
 		f.number = m.Device
 	}
 	go f.server.Serve()
@@ -195,6 +197,20 @@ func (f *FS) Wait() {
 // Device is the mount's number in the mount table; empty if that did not show
 // it.
 func (f *FS) Device() string { return f.number }
+
+// Place is where this very mount can be unmounted, which need not be where it
+// was mounted. A device number is a mount's own for as long as anybody uses it.
+// Errors are mounttable.ErrDetached, if it was unmounted already, and ErrCovered.
+func (f *FS) Place() (dir string, err error) {
+	if f.number == "" {
+		return "", errors.New("the mount table did not show it")
+	}
+	all, err := mounttable.Read()
+	if err != nil {
+		return "", err
+	}
+	return mounttable.Locate(f.number, f.dir, all)
+}
 
 // Abort makes the requests that wait for the server fail, so that a mount whose
 // server is gone can be ended.

@@ -111,12 +111,34 @@ func (p *mountPlan) helper() (*os.File, error) {
 	defer remote.Close()
 	cmd := exec.Command(bin, p.dir, "-o", strings.Join(p.helperOptions(), ","))
 	cmd.Env = []string{"_FUSE_COMMFD=3"}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	var said firstBytes
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, &said
 	cmd.ExtraFiles = []*os.File{remote}
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Base(bin), err)
+		return nil, &HelperError{Said: strings.Join(strings.FieldsFunc(string(said), isLineEnd), "; "), Err: fmt.Errorf("%s: %w", filepath.Base(bin), err)}
 	}
 	return receiveFile(local)
+}
+
+// HelperError says that fusermount3 did not mount.
+type HelperError struct {
+	Said string // why, in its own words, as one line; "" if it did not say
+	Err  error
+}
+
+func (e *HelperError) Error() string { return e.Err.Error() }
+func (e *HelperError) Unwrap() error { return e.Err }
+
+func isLineEnd(r rune) bool { return r == '\n' || r == '\r' }
+
+// firstBytes keeps the beginning of what is written to it.
+type firstBytes []byte
+
+const maxFirstBytes = 4096
+
+func (b *firstBytes) Write(p []byte) (int, error) {
+	*b = append(*b, p[:min(len(p), maxFirstBytes-len(*b))]...)
+	return len(p), nil
 }
 
 // helperOptions is what fusermount3 is given, its separators escaped.
@@ -208,4 +230,17 @@ func settlePoll(dir string) error {
 	}
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLPRI | unix.POLLOUT}}, 0)
 	return unix.Close(fd)
+}
+
+// raiseReadAhead raises the kernel's read-ahead of a mount. Only root may;
+// without it our own read-ahead has to do.
+func raiseReadAhead(device string, kib int) {
+	path := "/sys/class/bdi/" + device + "/read_ahead_kb"
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	if now, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && now < kib {
+		_ = os.WriteFile(path, []byte(strconv.Itoa(kib)), 0)
+	}
 }

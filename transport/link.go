@@ -49,47 +49,60 @@ type Dialer interface {
 
 // Stats counts what a transport did. Fields that it has no use for stay zero.
 type Stats struct {
-	Calls, Replies           uint64
-	Resends, Timeouts        uint64
-	Connects, ConnectFails   uint64
-	BadXIDs, BadReplies      uint64
-	BytesSent, BytesReceived uint64
+	Calls         uint64 `json:"calls"`
+	Replies       uint64 `json:"replies"`
+	Resends       uint64 `json:"resends"`
+	Timeouts      uint64 `json:"timeouts"`
+	Connects      uint64 `json:"connects"`
+	ConnectFails  uint64 `json:"connect_fails"`
+	BadXIDs       uint64 `json:"bad_xids"`
+	BadReplies    uint64 `json:"bad_replies"`
+	BytesSent     uint64 `json:"bytes_sent"`
+	BytesReceived uint64 `json:"bytes_received"`
 
 	// How calls travelled (RFC 8166 section 3.4): with everything inline,
 	// with a read chunk, as a Position-Zero read chunk; and their replies:
 	// into write chunks, or into a reply chunk.
-	InlineCalls, ReadChunks, PositionZero uint64
+	InlineCalls  uint64 `json:"inline_calls"`
+	ReadChunks   uint64 `json:"read_chunks"`
+	PositionZero uint64 `json:"position_zero"`
 	// PaddedCalls counts those of the inline calls that were padded to align
 	// their payload (RFC 5666 section 3.9).
-	PaddedCalls              uint64
-	WriteChunks, ReplyChunks uint64
+	PaddedCalls uint64 `json:"padded_calls"`
+	WriteChunks uint64 `json:"write_chunks"`
+	ReplyChunks uint64 `json:"reply_chunks"`
 	// LongReplies counts the reply chunks that the server really used.
-	LongReplies uint64
+	LongReplies uint64 `json:"long_replies"`
 	// ReadReplies counts the replies by read chunks (RFC 5666 section 3.8).
-	ReadReplies uint64
+	ReadReplies uint64 `json:"read_replies"`
 	// RemoteInvalidations and LocalInvalidations count keys by who made them
 	// invalid.
-	RemoteInvalidations, LocalInvalidations uint64
+	RemoteInvalidations uint64 `json:"remote_invalidations"`
+	LocalInvalidations  uint64 `json:"local_invalidations"`
 	// Credits is the grant now in force; CreditWaits counts the calls that had
 	// to wait for one.
-	Credits, CreditWaits uint64
+	Credits     uint64 `json:"credits"`
+	CreditWaits uint64 `json:"credit_waits"`
 	// Callbacks counts the calls of the server's that were served.
-	Callbacks uint64
+	Callbacks uint64 `json:"callbacks"`
 	// Terms are those of the connection whose terms changed last.
-	Terms Terms
+	Terms Terms `json:"terms"`
 }
 
 // Terms is what the two ends of an RDMA connection have agreed on. The zero Terms
 // is that of other transports.
 type Terms struct {
 	// Version is that of RPC-over-RDMA.
-	Version int
+	Version int `json:"version"`
 	// InlineSend and InlineRecv are the inline thresholds of calls and replies.
-	InlineSend, InlineRecv int
+	InlineSend int `json:"inline_send"`
+	InlineRecv int `json:"inline_receive"`
 	// What version 2 has besides: the properties in force, of this end and of
 	// the peer.
-	ReceiveSize, PeerReceiveSize int    `json:",omitempty"`
-	Backward, PeerBackward       string `json:",omitempty"`
+	ReceiveSize     int    `json:"receive_size,omitempty"`
+	PeerReceiveSize int    `json:"peer_receive_size,omitempty"`
+	Backward        string `json:"backward,omitempty"`
+	PeerBackward    string `json:"peer_backward,omitempty"`
 }
 
 // Add sums o into s. Credits add up over connections.

@@ -5,7 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/doctor"
+	"github.com/rdmafs/rdmafs/internal/checkup"
+	"github.com/rdmafs/rdmafs/internal/doctor"
+	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/verbs/rdmadev"
 )
 
@@ -27,12 +29,12 @@ func newDevicesCommand() *cobra.Command {
 			if len(args) > 0 {
 				return withCode(exitUsage, fmt.Errorf("devices takes no argument, got %q", args[0]))
 			}
-			inv := doctor.TakeInventory(rdmadev.System(), deviceWindows)
+			inv := doctor.TakeInventory(rdmadev.System(), checkup.Windows)
 			if !asJSON {
 				doctor.WriteInventory(cmd.OutOrStdout(), inv)
 				return nil
 			}
-			return withCode(exitSystem, printJSON(cmd.OutOrStdout(), inv))
+			return withCode(exitSystem, plain.WriteJSON(cmd.OutOrStdout(), inv))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

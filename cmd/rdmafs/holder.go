@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/control"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 // A file system ends when the last mount of it has gone. Copies of one are made
@@ -35,8 +36,8 @@ func (h holder) String() string {
 // holderOf finds where the file system with a device number is mounted, as far
 // as this process may see. It asks no process that may be stuck on a mount.
 func holderOf(device string) (holder, bool) {
-	own, err := fs.Mounts()
-	if dir, found := mountOf(device, own); found && err == nil {
+	own, err := mounttable.Read()
+	if dir, found := mounttable.DirOf(device, own); found && err == nil {
 		return holder{dir: dir}, true
 	}
 	names, _ := os.ReadDir("/proc")
@@ -48,22 +49,13 @@ func holderOf(device string) (holder, bool) {
 	}
 	slices.Sort(pids)
 	for _, pid := range pids {
-		all, err := fs.MountsOf(pid)
-		if dir, found := mountOf(device, all); found && err == nil {
+		all, err := mounttable.Of(pid)
+		if dir, found := mounttable.DirOf(device, all); found && err == nil {
 			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 			return holder{pid, string(bytes.TrimSpace(name)), dir}, true
 		}
 	}
 	return holder{}, false
-}
-
-func mountOf(device string, table []fs.MountEntry) (dir string, found bool) {
-	for _, m := range table {
-		if m.Device == device {
-			return m.Dir, true
-		}
-	}
-	return "", false
 }
 
 // bdis has an entry, by device number, for each file system that the kernel
@@ -87,31 +79,30 @@ func mayLive(device string) bool {
 const holderGrace = 2 * time.Second
 
 // endsWithin is awaitEnd for so long; ended is false when the daemon goes on.
-func endsWithin(d time.Duration, dir string, daemon *held) (ended bool, err error) {
-	_ = daemon.SetReadDeadline(time.Now().Add(d))
+func endsWithin(d time.Duration, dir string, daemon *control.Held) (ended bool, err error) {
+	daemon.EndWithin(d)
 	err = awaitEnd(dir, daemon)
-	hung := new(stuckError)
+	hung := new(control.StuckError)
 	return !errors.As(err, &hung), err
 }
 
 // awaitWritten returns when everything written is safe and, unless others hold
 // the file system, which was mounted at dir, when its daemon has ended.
-func awaitWritten(dir, device string, daemon *held) error {
+func awaitWritten(dir, device string, daemon *control.Held) error {
 	if !mayLive(device) {
 		return awaitEnd(dir, daemon)
 	}
-	switch wrong, err := syncAt([]address{daemon.at}, device); {
-	case errors.Is(err, errNoDaemon), errors.Is(err, errEnded):
+	switch wrong, err := daemon.Sync(device); {
+	case errors.Is(err, control.ErrNoDaemon), errors.Is(err, control.ErrEnded):
 		return awaitEnd(dir, daemon) // it has ended meanwhile, or ends
 	case err != nil:
 		return fmt.Errorf("%s: unmounted, but %w", dir, err)
 	case wrong != "":
 		return fmt.Errorf("%s: unmounted, but %s", dir, wrong)
 	}
-	pid, _ := peer(daemon.Conn)
 	note := func(why string) error {
 		plain.Fprintf(os.Stderr, "rdmafs: note: %s is unmounted and everything written is safe, but %s: its daemon, process %d, serves it until then\n",
-			dir, why, pid)
+			dir, why, daemon.PID())
 		return nil
 	}
 	if h, found := holderOf(device); found && h.pid == 0 {
@@ -124,12 +115,12 @@ func awaitWritten(dir, device string, daemon *held) error {
 		return note(h.String())
 	}
 	// Perhaps the kernel just takes a moment to clean up.
-	if ended, err := endsWithin(patience, dir, daemon); ended {
+	if ended, err := endsWithin(control.AnswerTimeout, dir, daemon); ended {
 		return err
 	}
 	if mayLive(device) {
 		return note("the kernel still has the file system for somebody (another mount namespace, an open file of one)")
 	}
-	_ = daemon.SetReadDeadline(time.Time{})
+	daemon.EndWithin(0)
 	return awaitEnd(dir, daemon)
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 // newLogger logs to standard error in the foreground, to syslog otherwise, with

@@ -9,7 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
+	"github.com/rdmafs/rdmafs/internal/look"
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 // Exit codes of mount(8).
@@ -37,8 +38,7 @@ func withCode(code int, err error) error {
 }
 
 func main() {
-	if path, is := os.LookupEnv(lookEnv); is {
-		lookFor(path, os.Stdout)
+	if look.Child() {
 		return
 	}
 	os.Exit(run(os.Args[1:]))
@@ -51,17 +51,12 @@ func run(args []string) int {
 	if err == nil {
 		return 0
 	}
-	plain.Fprintf(os.Stderr, "rdmafs: %s\n", oneLine(err))
+	plain.Fprintf(os.Stderr, "rdmafs: %s\n", plain.OneLine(err))
 	var e *exitError
 	if errors.As(err, &e) {
 		return e.code
 	}
 	return exitUsage
-}
-
-// oneLine keeps messages to the one line that scripts and logs expect.
-func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
 func newRootCommand() *cobra.Command {

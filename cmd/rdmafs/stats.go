@@ -4,89 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
-	"github.com/rdmafs/rdmafs/fs"
-	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/internal/control"
+	"github.com/rdmafs/rdmafs/internal/look"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
+	"github.com/rdmafs/rdmafs/internal/plain"
+	"github.com/rdmafs/rdmafs/internal/status"
 )
-
-// status is what a daemon tells of its mount.
-type status struct {
-	m *mountArgs
-	s *session
-}
-
-// report is status at one moment, as "rdmafs stats --json" prints it.
-type report struct {
-	inForce
-	Calls transport.Stats
-}
-
-// inForce is what holds of a mount, as "rdmafs status --json" prints it.
-type inForce struct {
-	Source     string
-	MountPoint string
-	PID        int
-	Transport  string           // "rdma/iwarp" or "tcp"
-	Server     string           // address and port
-	Device     string           `json:",omitempty"` // RDMA device
-	Keys       string           `json:",omitempty"` // what the server is given: "window" or "region"
-	RDMA       *transport.Terms `json:",omitempty"` // agreed on with the server
-	LoweredMTU int              `json:",omitempty"` // path MTU of RoCE, where the route's did not pass
-	Version    string           // of NFS
-	RSize      int
-	WSize      int
-	NConnect   int
-	ReadOnly   bool
-	Soft       bool
-	Timeo      float64 // seconds
-	Retrans    int
-	Buffers    int    // bytes that the buffers may take
-	Note       string `json:",omitempty"` // why that is less than usual
-}
-
-func newStatus(m *mountArgs, s *session) *status { return &status{m, s} }
-
-func (st *status) snapshot() report {
-	o := &st.m.opts
-	r := report{
-		inForce: inForce{
-			Source:     st.m.src.text,
-			MountPoint: st.m.dir,
-			PID:        os.Getpid(),
-			Transport:  st.s.how,
-			Server:     st.s.addr.String(),
-			Version:    st.s.client.Info().Version,
-			RSize:      st.s.client.Info().ReadMax,
-			WSize:      st.s.client.Info().WriteMax,
-			NConnect:   o.nconnect,
-			ReadOnly:   o.readOnly,
-			Soft:       o.soft,
-			Timeo:      o.timeo.Seconds(),
-			Retrans:    o.retrans,
-			Buffers:    st.s.pool.Limit(),
-			Note:       st.s.route.memory.note,
-			LoweredMTU: st.s.route.loweredMTU(st.s.addr.Addr()),
-		},
-		Calls: st.s.caller.Stats(),
-	}
-	if r.Calls.Terms.Version != 0 {
-		r.RDMA = &r.Calls.Terms
-	}
-	if st.s.route.device != nil {
-		caps := st.s.route.device.Caps()
-		r.Device, r.Keys = caps.Device, "window"
-		if caps.RegionKeys {
-			r.Keys = "region"
-		}
-	}
-	return r
-}
 
 func newStatsCommand() *cobra.Command {
 	var asJSON bool
@@ -102,9 +29,9 @@ func newStatsCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), r)
+				return plain.WriteJSON(cmd.OutOrStdout(), r)
 			}
-			return printReport(cmd.OutOrStdout(), r)
+			return status.PrintReport(cmd.OutOrStdout(), r)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -112,12 +39,12 @@ func newStatsCommand() *cobra.Command {
 }
 
 // askReport has the daemon of a mount point tell of itself.
-func askReport(mountPoint string) (r report, err error) {
+func askReport(mountPoint string) (r status.Report, err error) {
 	dir, err := mountPointArg(mountPoint)
 	if err != nil {
 		return r, withCode(exitUsage, err)
 	}
-	b, err := ask(dir, "stats")
+	b, err := control.Stats(dir)
 	if err != nil {
 		return r, withCode(exitFail, fmt.Errorf("%s: %w%s", mountPoint, err, remains(dir, err)))
 	}
@@ -129,12 +56,12 @@ func askReport(mountPoint string) (r report, err error) {
 
 // remains says what there is on a directory for which no daemon has answered.
 func remains(dir string, err error) string {
-	m, ok, _ := fs.FindMount(dir)
-	var hung *stuckError
+	m, ok, _ := mounttable.Find(dir)
+	var hung *control.StuckError
 	switch {
 	case errors.As(err, &hung):
 		return fmt.Sprintf(" (end the mount with: rdmafs umount -f %s)", dir)
-	case !errors.Is(err, errNoDaemon):
+	case !errors.Is(err, control.ErrNoDaemon):
 		return ""
 	case !ok:
 		return ": nothing is mounted there"
@@ -143,46 +70,12 @@ func remains(dir string, err error) string {
 	case os.Geteuid() != 0 && m.UID != uint32(os.Geteuid()):
 		return fmt.Sprintf(": it is a mount of %s by user %d", m.Source, m.UID)
 	}
-	at, err := look(dir, false)
+	at, err := look.Path(dir, false)
 	switch {
-	case errors.Is(err, errSilent):
+	case errors.Is(err, look.ErrSilent):
 		return fmt.Sprintf(": what is there is a mount of %s that does not answer (end it with: rdmafs umount -f %s)", m.Source, dir)
-	case at.dead():
+	case at.Dead():
 		return fmt.Sprintf(": what is there is a dead mount of %s (end it with: rdmafs umount %s)", m.Source, dir)
 	}
 	return fmt.Sprintf(": what is there is a mount of %s, whose daemon has its socket elsewhere (was XDG_RUNTIME_DIR another when it was mounted?)", m.Source)
-}
-
-func printJSON(to io.Writer, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = to.Write(append(plain.JSON(b), '\n'))
-	return err
-}
-
-func printReport(to io.Writer, r report) error {
-	plain.Fprintf(to, "%s on %s\n", r.Source, r.MountPoint)
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	c := r.Calls
-	plain.Fprintf(w, "transport\t%s to %s, NFS version %s, daemon %d\n", r.Transport, r.Server, r.Version, r.PID)
-	if r.Device != "" {
-		plain.Fprintf(w, "device\t%s, keys: %s\n", r.Device, r.Keys)
-	}
-	plain.Fprintf(w, "sizes\trsize %d, wsize %d, nconnect %d\n", r.RSize, r.WSize, r.NConnect)
-	printTerms(w, &c.Terms)
-	plain.Fprintf(w, "calls\t%d, %d replies, %d resent, %d timed out\n", c.Calls, c.Replies, c.Resends, c.Timeouts)
-	plain.Fprintf(w, "connections\t%d made, %d attempts failed\n", c.Connects, c.ConnectFails)
-	plain.Fprintf(w, "bytes\t%d sent, %d received\n", c.BytesSent, c.BytesReceived)
-	plain.Fprintf(w, "calls went\t%d inline, %d with a read chunk, %d as Position-Zero\n", c.InlineCalls, c.ReadChunks, c.PositionZero)
-	plain.Fprintf(w, "replies came\t%d by write chunk, %d offered a reply chunk (%d used)\n", c.WriteChunks, c.ReplyChunks, c.LongReplies)
-	if c.PaddedCalls+c.ReadReplies+c.Callbacks > 0 {
-		plain.Fprintf(w, "besides\t%d calls were padded, %d replies came by read chunk, %d calls from the server\n",
-			c.PaddedCalls, c.ReadReplies, c.Callbacks)
-	}
-	plain.Fprintf(w, "keys\t%d invalidated by the server, %d here\n", c.RemoteInvalidations, c.LocalInvalidations)
-	plain.Fprintf(w, "credits\t%d granted, %d calls waited for one\n", c.Credits, c.CreditWaits)
-	plain.Fprintf(w, "bad\t%d unknown XIDs, %d bad replies\n", c.BadXIDs, c.BadReplies)
-	return w.Flush()
 }

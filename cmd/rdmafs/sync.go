@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/control"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 const syncHelp = `Have everything written through a mount sent to the server and committed to its stable
@@ -36,14 +36,14 @@ func newSyncCommand() *cobra.Command {
 
 // syncMount makes safe what was written through the mount at dir.
 func syncMount(dir string) error {
-	m, ok, err := fs.FindMount(dir)
+	m, ok, err := mounttable.Find(dir)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		return fmt.Errorf("%s: nothing is mounted there", dir)
 	}
-	wrong, err := syncAt(addressesOf(dir), m.Device)
+	wrong, err := control.Sync(dir, m.Device)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w%s", dir, err, remains(dir, err))
@@ -51,28 +51,4 @@ func syncMount(dir string) error {
 		return fmt.Errorf("%s: %s", dir, wrong)
 	}
 	return nil
-}
-
-// errEnded: the mount has ended before it was synced. Its end wrote everything,
-// or told those who waited for it what could not be written.
-var errEnded = errors.New("the mount has ended meanwhile")
-
-// syncAt has the daemon of the mount with a device number sync, and returns what
-// it says went wrong. It waits for the server as long as the daemon does.
-func syncAt(at []address, device string) (wrong string, err error) {
-	daemon, err := holdAt(at, "sync "+device)
-	if err != nil {
-		return "", err
-	}
-	defer daemon.Close()
-	said, err := daemon.end()
-	switch {
-	case err != nil:
-		return "", err
-	case said == "":
-		return "", errEnded
-	case said != done:
-		return said, nil
-	}
-	return "", nil
 }

@@ -4,14 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/plain"
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/control"
+	"github.com/rdmafs/rdmafs/internal/look"
+	"github.com/rdmafs/rdmafs/internal/mount"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
+	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
 func newUmountCommand() *cobra.Command {
@@ -39,7 +39,7 @@ func newUmountCommand() *cobra.Command {
 // umount detaches the mount at dir and, unless lazy, waits until its daemon
 // has written everything and ended.
 func umount(dir string, force, lazy bool) error {
-	m, ok, err := fs.FindMount(dir)
+	m, ok, err := mounttable.Find(dir)
 	switch {
 	case err != nil:
 		return err
@@ -52,31 +52,33 @@ func umount(dir string, force, lazy bool) error {
 		return fmt.Errorf("%s is a mount of type %s, not of rdmafs (use umount)", dir, m.Type)
 	}
 	if lazy && !force {
-		return detach(dir, true)
+		return mount.Detach(dir, true)
 	}
 	// It holds us before it can end: how it ends is not missed.
-	daemon, err := hold(dir, "wait "+m.Device)
-	var hung *stuckError
+	daemon, err := control.Wait(dir, m.Device)
+	var hung *control.StuckError
 	switch {
 	case errors.As(err, &hung) && force:
-		if err := detach(dir, true); err != nil {
+		if err := mount.Detach(dir, true); err != nil {
 			return err
 		}
-		return hung.unmounted(dir)
+		return stuckUnmounted(hung, dir)
 	case errors.As(err, &hung):
 		return fmt.Errorf("%s: not unmounted: %w (rdmafs umount -f %s unmounts it all the same, and what is not written yet may be lost)", dir, err, dir)
-	case err != nil && !errors.Is(err, errNoDaemon):
+	case err != nil && !errors.Is(err, control.ErrNoDaemon):
 		return err
 	}
 	if daemon != nil {
 		defer daemon.Close()
 	}
 	if force {
-		_, _ = ask(dir, "abort") // without a daemon there is nothing to fail
-		daemon.hurry()
+		_ = control.Abort(dir) // without a daemon there is nothing to fail
+		if daemon != nil {
+			daemon.EndWithin(forcedGrace + control.AnswerTimeout)
+		}
 	}
 	unseen := daemon == nil && !force && served(dir)
-	if err := detach(dir, lazy || force); err != nil {
+	if err := mount.Detach(dir, lazy || force); err != nil {
 		return err
 	}
 	if unseen {
@@ -93,86 +95,43 @@ func umount(dir string, force, lazy bool) error {
 
 // served says that a mount has a daemon, which does not answer as it should.
 func served(dir string) bool {
-	at, err := look(dir, false)
-	return err == nil && at.errno == 0
+	at, err := look.Path(dir, false)
+	return err == nil && at.Errno == 0
 }
 
 // abandon ends the daemon of a mount that is detached.
 func abandon(dir string) error {
-	daemon, err := hold(dir, request(dir, "wait"))
-	var hung *stuckError
+	daemon, err := control.Wait(dir, "")
+	var hung *control.StuckError
 	if errors.As(err, &hung) {
-		return hung.unmounted(dir)
+		return stuckUnmounted(hung, dir)
 	}
 	if err != nil {
 		return fmt.Errorf("%s is not mounted", dir)
 	}
 	defer daemon.Close()
-	if _, err := ask(dir, "abort"); err != nil {
+	if err := control.Abort(dir); err != nil {
 		return err
 	}
-	daemon.hurry()
+	daemon.EndWithin(forcedGrace + control.AnswerTimeout)
 	return awaitEnd(dir, daemon)
 }
 
 // awaitEnd returns when the daemon has ended, with what it says went wrong.
-func awaitEnd(dir string, daemon *held) error {
-	wrong, err := daemon.end()
-	var hung *stuckError
+func awaitEnd(dir string, daemon *control.Held) error {
+	wrong, err := daemon.End()
+	var hung *control.StuckError
 	switch {
 	case wrong != "":
 		return fmt.Errorf("%s: unmounted, but %s", dir, wrong)
 	case errors.As(err, &hung):
-		return hung.unmounted(dir)
+		return stuckUnmounted(hung, dir)
 	}
 	return err
 }
 
-// unmountOwn unmounts a mount of this process, never one that was mounted since
-// in its place. It fails while files are open.
-func unmountOwn(f *fs.FS) error {
-	dir, err := f.Place()
-	if err != nil {
-		return err
-	}
-	return detach(dir, false)
-}
-
-func detach(dir string, lazy bool) error {
-	if mayMount() {
-		flags := unix.UMOUNT_NOFOLLOW
-		if lazy {
-			flags |= unix.MNT_DETACH
-		}
-		err := unix.Unmount(dir, flags)
-		if errors.Is(err, unix.EBUSY) {
-			return fmt.Errorf("%s is busy: files on it are open (fuser -m %s shows whose; -l detaches it all the same)", dir, dir)
-		}
-		if err == nil || !errors.Is(err, unix.EPERM) {
-			return wrapPath("unmount", dir, err)
-		}
-	}
-	args := []string{"-u", dir}
-	if lazy {
-		args = []string{"-u", "-z", dir}
-	}
-	for _, tool := range []string{"fusermount3", "fusermount"} {
-		path, err := exec.LookPath(tool)
-		if err != nil {
-			continue
-		}
-		out, err := exec.Command(path, args...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%s", strings.TrimSpace(oneLine(errors.New(string(out)))))
-		}
-		return nil
-	}
-	return fmt.Errorf("cannot unmount %s: fusermount3 is not in PATH (install the package fuse3)", dir)
-}
-
-func wrapPath(op, path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &os.PathError{Op: op, Path: path, Err: err}
+// stuckUnmounted is the error of a daemon that does not answer when its mount was
+// detached all the same.
+func stuckUnmounted(e *control.StuckError, dir string) error {
+	return fmt.Errorf("%s: unmounted, but %w (end it with: kill -9 %d)", dir, e, e.PID)
 }

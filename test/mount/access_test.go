@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // sharedMount is a mount that root makes for everybody. It skips the test where
@@ -194,7 +194,7 @@ func TestRefusalKeepsMounts(t *testing.T) {
 				t.Errorf("an ordinary user sees %s", way)
 			}
 		}
-		if _, mounted, err := fs.FindMount(point); !mounted || err != nil {
+		if _, mounted, err := mounttable.Find(point); !mounted || err != nil {
 			t.Fatalf("a user who was refused has unmounted what was below (%v)", err)
 		}
 		run(t, nil, "umount", point)

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/test/posix"
 )
@@ -130,7 +130,7 @@ func TestForcedUmount(t *testing.T) {
 				t.Errorf("the reader ended with %v and said %q", err, said.String())
 			}
 			release()
-			if _, mounted, err := fs.FindMount(dir); mounted || err != nil {
+			if _, mounted, err := mounttable.Find(dir); mounted || err != nil {
 				t.Errorf("still mounted (%v)", err)
 			}
 		})
@@ -161,7 +161,7 @@ func TestForcedAfterUmount(t *testing.T) {
 	}
 	<-s.asked
 	for {
-		if _, mounted, err := fs.FindMount(m.Dir); err != nil {
+		if _, mounted, err := mounttable.Find(m.Dir); err != nil {
 			t.Fatal(err)
 		} else if !mounted {
 			break

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/doctor"
+	"github.com/rdmafs/rdmafs/internal/doctor"
 )
 
 // Doctor runs "rdmafs doctor --json" and checks that its exit code says what

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/doctor"
+	"github.com/rdmafs/rdmafs/internal/doctor"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/transport"

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	rdmafs "github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // insideDirectory is set in the process that TestForeignChangeKeepsDirectories
@@ -58,7 +58,7 @@ func TestForeignChangeKeepsDirectories(t *testing.T) {
 			wrong++
 			t.Logf("round %d: getcwd gives %q, not %q", round, got, want)
 		}
-		if m, ok, err := rdmafs.FindMount(point); err != nil || !ok || m.Type != "tmpfs" {
+		if m, ok, err := mounttable.Find(point); err != nil || !ok || m.Type != "tmpfs" {
 			wrong++
 			t.Logf("round %d: on the mount point lies %+v, %v, %v", round, m, ok, err)
 		}

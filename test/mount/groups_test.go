@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // teamFile makes a file on the server that only a group may read, besides
@@ -123,7 +123,7 @@ func outsideMount(t *testing.T, s *server, words string) (dir string, ended func
 	})
 	t.Cleanup(func() { ended() })
 	<-mounted
-	if _, ok, err := fs.FindMount(dir); !ok || err != nil {
+	if _, ok, err := mounttable.Find(dir); !ok || err != nil {
 		t.Fatalf("not mounted (%v): %q", err, lines)
 	}
 	return dir, ended

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // TestUmountHeldElsewhere: where another mount namespace, or a bind mount, has a
@@ -41,7 +41,7 @@ func TestUmountHeldElsewhere(t *testing.T) {
 					t.Errorf("exit code %d, said %q, want %q", r.Code, r.Stderr, want)
 				}
 			}
-			if _, mounted, err := fs.FindMount(m.Dir); mounted || err != nil {
+			if _, mounted, err := mounttable.Find(m.Dir); mounted || err != nil {
 				t.Errorf("still mounted here (%v)", err)
 			}
 			words.say("go")
@@ -65,7 +65,7 @@ func TestUmountHeldElsewhere(t *testing.T) {
 		copied := t.TempDir()
 		run(t, nil, "mount", "--bind", m.Dir, copied)
 		t.Cleanup(func() {
-			if _, mounted, _ := fs.FindMount(copied); mounted {
+			if _, mounted, _ := mounttable.Find(copied); mounted {
 				run(t, nil, "umount", copied)
 			}
 		})

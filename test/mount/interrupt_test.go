@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 )
@@ -53,7 +53,7 @@ func TestInterruptedMount(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() {
-				if _, mounted, _ := fs.FindMount(dir); mounted {
+				if _, mounted, _ := mounttable.Find(dir); mounted {
 					Command(t, nil, "umount", "-f", dir)
 				}
 			})
@@ -69,7 +69,7 @@ func TestInterruptedMount(t *testing.T) {
 			}
 			close(release)
 			ended()
-			if _, mounted, err := fs.FindMount(dir); mounted || err != nil {
+			if _, mounted, err := mounttable.Find(dir); mounted || err != nil {
 				t.Errorf("mounted all the same (%v)", err)
 			}
 		})

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
@@ -153,10 +153,10 @@ func Mount(t testing.TB, source string, o Options) *Mounted {
 	}
 	m.Said = r.Stderr
 	t.Cleanup(func() {
-		if _, mounted, err := fs.FindMount(o.Dir); err == nil && mounted {
+		if _, mounted, err := mounttable.Find(o.Dir); err == nil && mounted {
 			m.Umount(t)
 		}
-		if _, mounted, _ := fs.FindMount(o.Dir); mounted {
+		if _, mounted, _ := mounttable.Find(o.Dir); mounted {
 			// The test has failed already; leave nothing behind all the same.
 			Command(t, m.wrapper, "umount", "-f", o.Dir)
 		}

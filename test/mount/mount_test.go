@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 func owner(st os.FileInfo) uint32 {
@@ -81,7 +81,7 @@ func TestUmountBusy(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(s.export, "f")); err != nil || string(b) != "unwritten" {
 		t.Errorf("on the server: %q, %v", b, err)
 	}
-	if _, mounted, err := fs.FindMount(m.Dir); mounted || err != nil {
+	if _, mounted, err := mounttable.Find(m.Dir); mounted || err != nil {
 		t.Errorf("still mounted (%v)", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestShortForm(t *testing.T) {
 		t.Fatalf("exit code %d: %s", r.Code, r.Stderr)
 	}
 	m := &Mounted{Dir: dir}
-	e, ok, err := fs.FindMount(dir)
+	e, ok, err := mounttable.Find(dir)
 	if !ok || err != nil || e.Type != "fuse.rdmafs" || e.Source != s.source() {
 		t.Errorf("mount table: %+v, %v", e, err)
 	}
@@ -158,7 +158,7 @@ func TestForeground(t *testing.T) {
 		t.Errorf("ended with %v; log %q", err, log.String())
 	}
 	r.Close()
-	if _, mounted, err := fs.FindMount(dir); mounted || err != nil {
+	if _, mounted, err := mounttable.Find(dir); mounted || err != nil {
 		t.Errorf("still mounted (%v)", err)
 	}
 }

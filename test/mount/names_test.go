@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // TestMountPointNames: mount points of any name are mounted, found by stats and
@@ -26,14 +26,14 @@ func TestMountPointNames(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 			m := Mount(t, s.source(), Options{Words: s.words("rdma", ""), Wrapper: w, Dir: dir})
-			if e, ok, err := fs.FindMount(dir); !ok || err != nil || e.Source != s.source() {
+			if e, ok, err := mounttable.Find(dir); !ok || err != nil || e.Source != s.source() {
 				t.Errorf("%q: mount table: %+v, %v, %v", name, e, ok, err)
 			}
 			if m.Stats(t).Calls == 0 {
 				t.Errorf("%q: no calls", name)
 			}
 			m.Umount(t)
-			if _, ok, err := fs.FindMount(dir); ok || err != nil {
+			if _, ok, err := mounttable.Find(dir); ok || err != nil {
 				t.Errorf("%q: still mounted (%v)", name, err)
 			}
 		}
@@ -119,7 +119,7 @@ func TestMountOnMount(t *testing.T) {
 		if b, err := os.ReadFile(filepath.Join(dir, "who")); err != nil || string(b) != fmt.Sprint(k) {
 			t.Errorf("%q, %v, want %d", b, err, k)
 		}
-		e, _, _ := fs.FindMount(dir)
+		e, _, _ := mounttable.Find(dir)
 		if r := Command(t, nil, "stats", dir); r.Code != 0 || !strings.Contains(r.Stdout, e.Source) {
 			t.Errorf("stats of %s: %s%s", e.Source, r.Stdout, r.Stderr)
 		}

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // holdFile has a shell write to a file and keep it open until release.
@@ -115,7 +115,7 @@ func TestSignalAfterDetach(t *testing.T) {
 				if b, err := os.ReadFile(filepath.Join(s.export, "f")); err != nil || string(b) != "unwritten\n" {
 					t.Errorf("on the server: %q, %v", b, err)
 				}
-				m, mounted, err := fs.FindMount(dir)
+				m, mounted, err := mounttable.Find(dir)
 				if err != nil || mounted != again || mounted && m.Source != next.source() {
 					t.Errorf("in its place is %+v, %v, %v", m, mounted, err)
 				}
@@ -187,7 +187,7 @@ func TestSignalWhenCovered(t *testing.T) {
 		t.Fatal(err)
 	}
 	await("mounted on top")
-	if e, ok, err := fs.FindMount(dir); !ok || err != nil || e.Source != upper.source() {
+	if e, ok, err := mounttable.Find(dir); !ok || err != nil || e.Source != upper.source() {
 		t.Errorf("on top is %+v, %v", e, err)
 	}
 	m.Umount(t)

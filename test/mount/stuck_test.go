@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
 // TestMountOntoSilent: where a mount waits for a server that is gone, a second
@@ -88,13 +88,13 @@ func TestStoppedDaemon(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if _, mounted, err := fs.FindMount(m.Dir); !mounted || err != nil {
+	if _, mounted, err := mounttable.Find(m.Dir); !mounted || err != nil {
 		t.Fatalf("unmounted (%v)", err)
 	}
 	for range 2 { // the second has nothing to unmount
 		checkFailure(t, Command(t, nil, "umount", "-f", m.Dir), fail, "unmounted, but", "kill -9")
 	}
-	if _, mounted, err := fs.FindMount(m.Dir); mounted || err != nil {
+	if _, mounted, err := mounttable.Find(m.Dir); mounted || err != nil {
 		t.Errorf("still mounted (%v)", err)
 	}
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdmafs/rdmafs/cmd/rdmafs/doctor"
+	"github.com/rdmafs/rdmafs/internal/doctor"
 	"github.com/rdmafs/rdmafs/test/knfsd"
 )
 

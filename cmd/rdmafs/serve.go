@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/control"
+	"github.com/rdmafs/rdmafs/internal/daemon"
+	"github.com/rdmafs/rdmafs/internal/mount"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
+	"github.com/rdmafs/rdmafs/internal/session"
+	"github.com/rdmafs/rdmafs/internal/status"
+)
+
+// live is a mount that stands.
+type live struct {
+	*mount.Mount
+	control *control.Server // not served yet
+}
+
+// begin does everything that makes a mount usable. When it fails nothing is
+// left of it.
+func (m *mountArgs) begin(ctx context.Context) (*live, error) {
+	kernel := fs.NewKernel()
+	s, err := session.Open(ctx, m.Config, kernel)
+	if err != nil {
+		return nil, err
+	}
+	socket, err := control.New(m.dir)
+	if err != nil {
+		_ = s.Close(ctx) // nothing was written yet
+		return nil, err
+	}
+	f, err := (*fs.FS)(nil), ctx.Err()
+	if err == nil {
+		f, err = mount.Attach(s, kernel, m.dir, m.debug)
+	}
+	if err != nil {
+		socket.Finish(nil)
+		_ = s.Close(ctx)
+		return nil, err
+	}
+	return &live{&mount.Mount{Session: s, FS: f}, socket}, nil
+}
+
+// serve mounts, tells whoever waits, and serves until unmounted.
+func (m *mountArgs) serve() error {
+	log := newLogger(m.foreground, m.debug, m.dir)
+	m.Log = log
+	fail := func(err error) error { return withCode(exitFail, session.NameSource(m.Source, err)) }
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ready, note := func() error { return nil }, func(string) {}
+	if daemon.Is() {
+		// Who would read what is written to standard error may go before us.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+		var giveUp context.CancelFunc
+		ctx, giveUp = context.WithCancel(ctx)
+		defer giveUp()
+		p, err := daemon.NewParent(giveUp)
+		if err != nil {
+			return withCode(exitSystem, err)
+		}
+		ready, note = p.Ready, p.Note
+	}
+	l, err := m.begin(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	s, socket, mounted := l.Session, l.control, l.FS
+	forced := newForced(mounted.Abort)
+	defer forced.end()
+	go socket.RunServe(control.Mount{
+		Device: mounted.Device(),
+		Stats:  func() any { return status.Of(s, m.dir) },
+		Sync: func(ctx context.Context) error {
+			err := s.Cache().Sync(ctx)
+			if err != nil {
+				log.Warn(fmt.Sprintf("sync: %v", err)) // who asked for it may have gone
+			}
+			return err
+		},
+		Abort: forced.start,
+	})
+	if short := s.Note(); short != "" {
+		log.Warn("note: " + short)
+		note(fmt.Sprintf("note: %s: %s", m.Source.Text, short))
+	}
+	if err := ready(); err != nil {
+		log.Warn(fmt.Sprintf("whoever asked for the mount has gone before it was usable: %v", err))
+		if dir, err := mounted.Place(); err == nil {
+			_ = mount.Detach(dir, true) // busy with whoever came across it
+		}
+	} else {
+		log.Info(fmt.Sprintf("mounted %s (%s, %s)", m.Source.Text, s.How(), s.Client().Info().Version))
+	}
+
+	end := func(err error, well string) error {
+		if err != nil {
+			log.Error(fmt.Sprintf("DATA MAY BE LOST: %v", err))
+			socket.Finish(err)
+			return fail(err)
+		}
+		log.Info(well)
+		socket.Finish(nil)
+		return nil
+	}
+	unmounted, watcher, detached := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go runUnmountOnSignal(ctx, stop, mounted, unmounted, detached, watcher, log)
+	ended := make(chan struct{})
+	go runWait(mounted, ended)
+	select {
+	case <-ended:
+	case <-detached:
+		// Open files may go on writing; the kernel fails what is left of the
+		// mount.
+		return end(errors.Join(s.Cache().Sync(forced.late), socket.StopSyncs()), "ended by a signal: the mount was detached, and files still open on it fail from now on")
+	case <-forced.late.Done():
+		err := errors.New("files were open, and what they had not written is lost")
+		log.Error(fmt.Sprintf("forced to end: %v", err))
+		socket.Finish(err)
+		return fail(err) // the kernel fails what is left of the mount
+	}
+	close(unmounted)
+	<-watcher
+	unheard := socket.StopSyncs()
+	return end(errors.Join(unheard, s.Close(forced.late)), "unmounted")
+}
+
+// runWait closes ended when the file system has been unmounted.
+func runWait(f *fs.FS, ended chan<- struct{}) {
+	f.Wait()
+	close(ended)
+}
+
+// runUnmountOnSignal unmounts on the first SIGINT or SIGTERM, if nothing is
+// open, or closes detached if somebody has done so already. After it a second
+// signal ends the process, as by default.
+func runUnmountOnSignal(ctx context.Context, stop func(), f *fs.FS, unmounted <-chan struct{}, detached, done chan<- struct{}, log *slog.Logger) {
+	defer close(done)
+	select {
+	case <-unmounted:
+		return
+	case <-ctx.Done():
+	}
+	stop()
+	select {
+	case <-unmounted:
+		return
+	default:
+	}
+	err := mount.Unmount(f)
+	switch {
+	case errors.Is(err, mounttable.ErrDetached):
+		close(detached)
+	case err != nil:
+		log.Warn(fmt.Sprintf("cannot unmount on signal: %v (a second signal ends the process and loses unwritten data)", err))
+	}
+}

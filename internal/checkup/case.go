@@ -1,0 +1,66 @@
+package checkup
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/rdmafs/rdmafs/internal/doctor"
+	"github.com/rdmafs/rdmafs/internal/mount"
+	"github.com/rdmafs/rdmafs/internal/providers"
+	"github.com/rdmafs/rdmafs/internal/session"
+	"github.com/rdmafs/rdmafs/verbs/rdmadev"
+)
+
+// Case is the mount that cfg describes taken apart for the doctor. words are its
+// options as given. Write and Trial are for the caller to set.
+func Case(cfg session.Config, words string) *doctor.Case {
+	cfg.Log = nil // the report says what there is to say
+	return &doctor.Case{
+		Target: cfg.Source.Text, Host: cfg.Source.Host, Export: cfg.Source.Export, Words: words,
+		Patience:  cfg.ConnectTimeout(),
+		Cred:      session.OwnCred(),
+		Fuse:      func() error { return mount.Check(&cfg.Options) },
+		Devices:   rdmadev.System(),
+		Memory:    lockedMemory(&cfg),
+		Libraries: doctor.FindLibrary,
+		Providers: listProviders(&cfg),
+		RDMA:      cfg.Options.Proto == "rdma",
+		Resolve:   cfg.Source.Resolve,
+		Route:     func(to netip.Addr) (rdmadev.Route, error) { return rdmadev.RouteTo(to, cfg.Options.SrcAddr) },
+		Ways:      ways(cfg),
+		Exports: func(ctx context.Context, at netip.Addr) ([]doctor.Export, error) {
+			found, err := session.Exports(ctx, cfg, at)
+			exports := make([]doctor.Export, len(found))
+			for i, x := range found {
+				exports[i] = doctor.Export(x)
+			}
+			return exports, err
+		},
+		Explain: session.Explain,
+	}
+}
+
+// listProviders are all that this build has.
+func listProviders(cfg *session.Config) []doctor.Provider {
+	var all []doctor.Provider
+	for _, p := range providers.All {
+		all = append(all, doctor.Provider{
+			Name: p.Name, Devices: p.Devices, Chosen: p.Allowed(&cfg.Options),
+			Needs: p.Needs, Missing: p.Missing,
+		})
+	}
+	return all
+}
+
+// lockedMemory is what a mount makes of the limit on locked memory.
+func lockedMemory(cfg *session.Config) doctor.Memory {
+	limit := providers.LockLimit()
+	room, err := providers.PlanMemory(limit, &cfg.Options)
+	return doctor.Memory{Limit: limit, Note: room.Note, Err: err}
+}
+
+// Windows asks an RDMA device for its memory windows, for an inventory.
+func Windows(device string) (doctor.Windows, error) {
+	w, err := providers.InspectWindows(device)
+	return doctor.Windows(w), err
+}

@@ -1,0 +1,257 @@
+package control
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/internal/mounttable"
+)
+
+// address is a control socket, and the user that must be listening there.
+type address struct {
+	path string
+	uid  uint32
+}
+
+// sockets are those in dir of the mounts on a mount point, the upper one, which
+// is the newest, first.
+func sockets(at place, mountPoint string) (found []address) {
+	stem := strings.TrimSuffix(socketName(mountPoint), ".sock")
+	names, _ := os.ReadDir(at.dir)
+	made := make(map[string]time.Time)
+	for _, e := range names {
+		if !strings.HasPrefix(e.Name(), stem) || e.Type() != os.ModeSocket {
+			continue
+		}
+		path := filepath.Join(at.dir, e.Name())
+		if st, err := os.Lstat(path); err == nil {
+			made[path] = st.ModTime()
+			found = append(found, address{path, at.uid})
+		}
+	}
+	slices.SortFunc(found, func(a, b address) int { return made[b.path].Compare(made[a.path]) })
+	return found
+}
+
+// ErrNoDaemon: nobody answers for a mount point.
+var ErrNoDaemon = errors.New("no rdmafs daemon of yours answers for this mount point")
+
+// ErrEnded: the mount has ended before it was synced. Its end wrote everything,
+// or told those who waited for it what could not be written.
+var ErrEnded = errors.New("the mount has ended meanwhile")
+
+// Held is a connection that the daemon of a mount holds until it has ended, or
+// has done what takes long.
+type Held struct {
+	conn  net.Conn
+	lines *bufio.Reader
+	at    address
+}
+
+// Wait has the daemon of the mount with a device number, at a mount point, hold a
+// connection until it ends. device may be "": any mount. A daemon that ends before
+// it says so counts as none: it may have ended without seeing the request, and
+// then what went wrong with its data is told to others, or logged.
+func Wait(mountPoint, device string) (*Held, error) {
+	return holdAt(addressesOf(mountPoint), request("wait", device))
+}
+
+// Sync has the daemon of the mount with a device number make everything written
+// safe on the server. failed is what it says went wrong, "" if nothing. Sync waits
+// for the server as long as the daemon does.
+func Sync(mountPoint, device string) (failed string, err error) {
+	return syncAt(addressesOf(mountPoint), device)
+}
+
+// Stats has the daemon of the mount that is at a mount point now tell of it, in
+// JSON.
+func Stats(mountPoint string) ([]byte, error) {
+	return askAt(addressesOf(mountPoint), request("stats", deviceAt(mountPoint)))
+}
+
+// Abort has the daemon of the mount that is at a mount point now fail what waits
+// for the server.
+func Abort(mountPoint string) error {
+	_, err := askAt(addressesOf(mountPoint), request("abort", deviceAt(mountPoint)))
+	return err
+}
+
+func request(word, device string) string {
+	if device == "" {
+		return word
+	}
+	return word + " " + device
+}
+
+// deviceAt is the device number of the mount at a mount point, "" if none is
+// there.
+func deviceAt(mountPoint string) string {
+	if m, ok, err := mounttable.Find(mountPoint); ok && err == nil {
+		return m.Device
+	}
+	return ""
+}
+
+func holdAt(at []address, request string) (*Held, error) {
+	for _, a := range at {
+		conn, pid, err := dial(a, request)
+		if err != nil {
+			continue
+		}
+		w := &Held{conn, bufio.NewReader(io.LimitReader(conn, maxAnswer)), a}
+		line, err := w.lines.ReadString('\n')
+		if err == nil && line == waiting+"\n" {
+			return w, conn.SetDeadline(time.Time{})
+		}
+		conn.Close()
+		if stuck(err) {
+			return nil, &StuckError{pid}
+		}
+	}
+	return nil, ErrNoDaemon
+}
+
+// Close lets the daemon go on without this client.
+func (w *Held) Close() error { return w.conn.Close() }
+
+// PID is the daemon's process; 0 when it cannot be told.
+func (w *Held) PID() int32 {
+	pid, _ := peer(w.conn)
+	return pid
+}
+
+// EndWithin bounds the next End; 0 means no bound.
+func (w *Held) EndWithin(d time.Duration) {
+	var at time.Time
+	if d > 0 {
+		at = time.Now().Add(d)
+	}
+	_ = w.conn.SetReadDeadline(at)
+}
+
+// End returns when the daemon has ended, or done what was asked, with what it
+// says of it. It is a *StuckError when the time of EndWithin is over.
+func (w *Held) End() (string, error) {
+	line, err := w.lines.ReadString('\n')
+	if stuck(err) {
+		return "", &StuckError{w.PID()}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return strings.TrimSpace(line), err
+}
+
+// Sync is Sync by the daemon that holds w.
+func (w *Held) Sync(device string) (failed string, err error) {
+	return syncAt([]address{w.at}, device)
+}
+
+func syncAt(at []address, device string) (failed string, err error) {
+	daemon, err := holdAt(at, request("sync", device))
+	if err != nil {
+		return "", err
+	}
+	defer daemon.Close()
+	said, err := daemon.End()
+	switch {
+	case err != nil:
+		return "", err
+	case said == "":
+		return "", ErrEnded
+	case said != done:
+		return said, nil
+	}
+	return "", nil
+}
+
+func askAt(at []address, request string) ([]byte, error) {
+	for _, a := range at {
+		conn, pid, err := dial(a, request)
+		if err != nil {
+			continue
+		}
+		b, err := io.ReadAll(io.LimitReader(conn, maxAnswer+1))
+		conn.Close()
+		switch {
+		case stuck(err):
+			return nil, &StuckError{pid}
+		case len(b) > maxAnswer:
+			return nil, fmt.Errorf("process %d, user %d, answers with more than %d bytes: it is no rdmafs daemon", pid, a.uid, maxAnswer)
+		case err != nil || len(b) > 0:
+			return b, err
+		}
+	}
+	return nil, ErrNoDaemon
+}
+
+// dial reaches the daemon that listens at a, process pid, and sends it a
+// request. It allows AnswerTimeout for the answer.
+func dial(a address, request string) (_ net.Conn, pid int32, _ error) {
+	conn, err := net.Dial("unix", a.path)
+	if err != nil {
+		return nil, 0, err
+	}
+	pid, uid := peer(conn)
+	if uid != a.uid {
+		conn.Close()
+		return nil, 0, fmt.Errorf("%s: user %d listens there, not %d", a.path, uid, a.uid)
+	}
+	_ = conn.SetDeadline(time.Now().Add(AnswerTimeout))
+	if _, err := io.WriteString(conn, request+"\n"); err != nil {
+		conn.Close()
+		return nil, 0, err
+	}
+	return conn, pid, nil
+}
+
+// addressesOf are where a daemon of this mount point may answer.
+func addressesOf(mountPoint string) (all []address) {
+	for _, at := range places(mountPoint) {
+		all = append(all, sockets(at, mountPoint)...)
+	}
+	return all
+}
+
+// StuckError is a daemon that is there and does not answer.
+type StuckError struct{ PID int32 }
+
+func (e *StuckError) Error() string {
+	return fmt.Sprintf("the mount's daemon, process %d, does not answer: it is stopped or stuck", e.PID)
+}
+
+func stuck(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// nobodyKnown is the user of a peer that cannot be told: the one that no user is
+// (chown(2)).
+const nobodyKnown = ^uint32(0)
+
+// peer is the process that listens where conn was made to, and its user. The
+// kernel has them from listen(2).
+func peer(conn net.Conn) (pid int32, uid uint32) {
+	uid = nobodyKnown
+	c, ok := conn.(*net.UnixConn)
+	if !ok {
+		return 0, uid
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, uid
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if cr, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid, uid = cr.Pid, cr.Uid
+		}
+	})
+	return pid, uid
+}

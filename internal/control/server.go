@@ -1,0 +1,304 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/internal/plain"
+)
+
+// Mount is the mount for which a Server answers.
+type Mount struct {
+	// Device is its device number in the mount table; "" when it is not known.
+	Device string
+	// Stats returns what "stats" is answered with, as JSON.
+	Stats func() any
+	// Sync makes everything written safe on the server; nil when there is nothing
+	// to sync.
+	Sync func(context.Context) error
+	// Abort makes requests that wait for the server fail from now on.
+	Abort func()
+}
+
+// Server is the Unix socket on which the daemon of a mount answers: see the
+// package comment for the protocol.
+type Server struct {
+	ln    *net.UnixListener
+	path  string
+	mount Mount // fixed by RunServe
+	// ended is closed by Finish.
+	ended chan struct{}
+	// reserve is a descriptor to give up when a request has come and there is
+	// none left to accept it with. Of RunServe.
+	reserve *os.File
+
+	mu      sync.Mutex
+	conns   map[net.Conn]struct{}
+	waiters map[net.Conn]struct{}
+	closed  bool
+	serving sync.WaitGroup
+	// syncs are ended by their cancel function; nil when no more are taken.
+	syncs   map[net.Conn]context.CancelFunc
+	syncing sync.WaitGroup
+	// unheard is what syncs found lost after their clients had gone.
+	unheard []error
+}
+
+// New makes the socket for a mount point.
+func New(mountPoint string) (*Server, error) {
+	dir, err := makePlace()
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, socketName(mountPoint))
+	if c, err := net.Dial("unix", path); err == nil {
+		// Another daemon has a mount below: it keeps its socket until it ends.
+		c.Close()
+		path = strings.TrimSuffix(path, ".sock") + fmt.Sprintf("-%d.sock", os.Getpid())
+	} else {
+		_ = os.Remove(path) // left by a daemon that was killed
+	}
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		ln.Close()
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	return &Server{
+		ln: ln, path: path, ended: make(chan struct{}),
+		conns:   make(map[net.Conn]struct{}),
+		waiters: make(map[net.Conn]struct{}),
+		syncs:   make(map[net.Conn]context.CancelFunc),
+	}, nil
+}
+
+// RunServe answers for m until Finish.
+func (s *Server) RunServe(m Mount) {
+	s.mount = m
+	defer func() {
+		if s.reserve != nil {
+			s.reserve.Close()
+		}
+	}()
+	for {
+		conn, err := s.accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			conn.Close()
+			return
+		}
+		s.conns[conn] = struct{}{}
+		s.serving.Add(1)
+		s.mu.Unlock()
+		go s.runAnswer(conn)
+	}
+}
+
+// The time between attempts to accept that fail because a resource is lacking.
+const (
+	minAcceptInterval = 5 * time.Millisecond
+	maxAcceptInterval = time.Second
+)
+
+// accept takes the next connection. It fails after Finish alone: a descriptor
+// (EMFILE, ENFILE) or memory that lacks now will be there again, and without
+// this socket a mount cannot be ended in order. Nothing tells when, so accept
+// tries again, and gives up the reserve for the one that waits now.
+func (s *Server) accept() (net.Conn, error) {
+	for interval := minAcceptInterval; ; interval = min(2*interval, maxAcceptInterval) {
+		if s.reserve == nil {
+			s.reserve, _ = os.Open(os.DevNull)
+		}
+		conn, err := s.ln.Accept()
+		if (errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)) && s.reserve != nil {
+			s.reserve.Close()
+			s.reserve = nil
+			conn, err = s.ln.Accept()
+		}
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return conn, err
+		}
+		select {
+		case <-time.After(interval):
+		case <-s.ended:
+			return nil, net.ErrClosed
+		}
+	}
+}
+
+// runAnswer answers one request. A client that says nothing is not waited for
+// longer than it would wait.
+func (s *Server) runAnswer(conn net.Conn) {
+	defer s.serving.Done()
+	defer s.drop(conn)
+	_ = conn.SetDeadline(time.Now().Add(AnswerTimeout))
+	line, err := bufio.NewReader(io.LimitReader(conn, maxRequest)).ReadString('\n')
+	word, device, _ := strings.Cut(strings.TrimSpace(line), " ")
+	if err != nil || device != "" && s.mount.Device != "" && device != s.mount.Device {
+		return
+	}
+	switch word {
+	case "stats":
+		_ = plain.WriteJSON(conn, s.mount.Stats())
+	case "abort":
+		s.mount.Abort()
+		_, _ = io.WriteString(conn, "ok\n")
+	case "wait":
+		if s.hold(conn) {
+			_ = conn.SetReadDeadline(time.Time{})
+			awaitHangUp(conn)
+		}
+	case "sync":
+		s.answerSync(conn)
+	}
+}
+
+// hold promises a client that it will see the end: Finish writes to it and closes
+// its connection.
+func (s *Server) hold(conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || !writeLine(conn, waiting) {
+		return false
+	}
+	s.waiters[conn] = struct{}{}
+	return true
+}
+
+// answerSync syncs and says how that went. It ends with the client, and with
+// StopSyncs.
+func (s *Server) answerSync(conn net.Conn) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s.mu.Lock()
+	taken := s.syncs != nil && s.mount.Sync != nil && writeLine(conn, waiting)
+	if taken {
+		s.syncs[conn] = cancel
+		s.syncing.Add(1)
+	}
+	s.mu.Unlock()
+	if !taken {
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	gone := make(chan struct{})
+	go runAwaitHangUp(conn, cancel, gone)
+	err := s.mount.Sync(ctx)
+	heard := false
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		heard = writeLine(conn, plain.OneLine(err))
+	default:
+		heard = writeLine(conn, done)
+	}
+	s.mu.Lock()
+	if !heard {
+		s.unheard = append(s.unheard, losses(err)...)
+	}
+	delete(s.syncs, conn)
+	s.mu.Unlock()
+	s.syncing.Done()
+	_ = conn.SetReadDeadline(time.Now())
+	<-gone
+}
+
+// losses are the parts of a sync's error that are more than that it was ended.
+// The cache tells each of them once.
+func losses(err error) (all []error) {
+	parts := []error{err}
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		parts = joined.Unwrap()
+	}
+	for _, e := range parts {
+		if e != nil && !errors.Is(e, context.Canceled) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// runAwaitHangUp cancels what a client waits for when it has gone.
+func runAwaitHangUp(conn net.Conn, cancel func(), gone chan<- struct{}) {
+	defer close(gone)
+	awaitHangUp(conn)
+	cancel()
+}
+
+// awaitHangUp returns when a client that has nothing more to say has gone, or
+// its connection was closed here.
+func awaitHangUp(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) }
+
+// writeLine writes a line to a client, which reads what it asked for: the line fits
+// the socket, or the client does not wait for it.
+func writeLine(conn net.Conn, line string) bool {
+	_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := io.WriteString(conn, line[:min(len(line), maxAnswer/2)]+"\n")
+	return err == nil
+}
+
+// drop closes a connection, unless Finish does.
+func (s *Server) drop(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiters, conn)
+	if _, ours := s.conns[conn]; ours {
+		delete(s.conns, conn)
+		conn.Close()
+	}
+}
+
+// StopSyncs ends syncs under way without a word, and takes no more: the cache
+// is about to be closed. The error is what was lost, and no client heard of.
+func (s *Server) StopSyncs() error {
+	s.mu.Lock()
+	for _, cancel := range s.syncs {
+		cancel()
+	}
+	s.syncs = nil
+	s.mu.Unlock()
+	s.syncing.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	unheard := errors.Join(s.unheard...)
+	s.unheard = nil
+	return unheard
+}
+
+// Finish tells those who wait how the mount ended, and closes the socket.
+func (s *Server) Finish(end error) {
+	_ = s.StopSyncs() // whoever ends the mount has asked
+	s.ln.Close()
+	s.mu.Lock()
+	s.closed = true
+	close(s.ended)
+	for w := range s.waiters {
+		if end != nil {
+			writeLine(w, plain.OneLine(end))
+		}
+	}
+	for conn := range s.conns {
+		conn.Close()
+	}
+	clear(s.conns)
+	s.mu.Unlock()
+	s.serving.Wait()
+	_ = os.Remove(s.path)
+}

@@ -1,0 +1,150 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// readyEnvironment tells the daemon that readyFD is a socket on which to say that
+// the mount is usable.
+const (
+	readyEnvironment = "_RDMAFS_READY_FD"
+	readyFD          = 3
+)
+
+// ErrInterrupted: a signal ended Start before the mount was usable. There is none.
+var ErrInterrupted = errors.New("interrupted: not mounted")
+
+// EndedError says that the daemon ended before its mount was usable.
+type EndedError struct {
+	Code int    // its exit code; 0 when it was killed
+	Text string // what it said, without the program's name
+}
+
+func (e *EndedError) Error() string { return e.Text }
+
+// interrupts end a command, unless whoever started it has them ignored.
+func interrupts() (all []os.Signal) {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Start starts the daemon, this program with the same arguments, and returns when
+// the mount is usable or has failed. What the daemon has written to standard error
+// by then is passed on. When Start is interrupted there is no mount: it ends the
+// daemon and waits for that, and a daemon whose parent ends for any other reason
+// ends by itself. A second signal ends this process at once. Errors are
+// *EndedError, ErrInterrupted, and those of starting a process.
+func Start() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	conn, w, err := readySocket()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		w.Close()
+		return err
+	}
+	defer errR.Close()
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Env = append(os.Environ(), readyEnvironment+"=1")
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Stderr = errW
+	interrupted := make(chan os.Signal, 1)
+	if those := interrupts(); len(those) > 0 {
+		signal.Notify(interrupted, those...)
+	}
+	err = cmd.Start()
+	w.Close()
+	errW.Close()
+	if err != nil {
+		return fmt.Errorf("cannot start the daemon: %w", err)
+	}
+	ready := make(chan error, 1)
+	go runReady(conn, ready)
+	select {
+	case err = <-ready:
+	case <-interrupted:
+		signal.Stop(interrupted)
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		return ErrInterrupted
+	}
+	if err == nil {
+		passOn(errR)
+		return nil // it goes on alone; the process is init's from here
+	}
+	// The connection ended without a word: the daemon has failed.
+	said, _ := io.ReadAll(errR)
+	return ended(cmd.Wait(), string(said))
+}
+
+// ended is the error of a daemon that has ended with what Wait returned.
+func ended(err error, said string) *EndedError {
+	e := &EndedError{Text: strings.TrimPrefix(strings.TrimSpace(said), "rdmafs: ")}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		e.Code = max(0, exit.ExitCode())
+	}
+	if e.Text == "" {
+		e.Text = fmt.Sprintf("the daemon ended without a word (%v)", err)
+	}
+	return e
+}
+
+// readySocket is two connected sockets: conn for this process, w for the daemon.
+func readySocket() (conn net.Conn, w *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	r, w := os.NewFile(uintptr(fds[0]), "ready"), os.NewFile(uintptr(fds[1]), "ready")
+	defer r.Close()
+	if conn, err = net.FileConn(r); err != nil { // a copy
+		w.Close()
+		return nil, nil, err
+	}
+	return conn, w, nil
+}
+
+// runReady gives ready nil when the daemon says that the mount is usable.
+func runReady(conn net.Conn, ready chan<- error) {
+	_, err := conn.Read(make([]byte, 1))
+	ready <- err
+}
+
+// passOn writes what the daemon has said so far to standard error. Others may
+// hold the pipe open, so its end is not waited for.
+func passOn(r *os.File) {
+	raw, err := r.SyscallConn()
+	if err != nil {
+		return
+	}
+	b := make([]byte, 4096)
+	n := 0
+	// Package os has made the pipe non-blocking.
+	_ = raw.Read(func(fd uintptr) bool {
+		n, _ = unix.Read(int(fd), b)
+		return true
+	})
+	_, _ = os.Stderr.Write(b[:max(0, n)])
+}

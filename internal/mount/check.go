@@ -1,0 +1,49 @@
+package mount
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/rdmafs/rdmafs/internal/options"
+	"github.com/rdmafs/rdmafs/internal/privilege"
+)
+
+// Check looks for what this user needs of this machine to mount.
+func Check(o *options.Options) error {
+	_, err3 := exec.LookPath("fusermount3")
+	_, err2 := exec.LookPath("fusermount")
+	if err3 != nil && err2 != nil && !privilege.MayMount() {
+		return errors.New("mounting without CAP_SYS_ADMIN needs fusermount3, and it is not in PATH (install the package fuse3)")
+	}
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return errors.New("/dev/fuse does not exist (load the kernel module fuse, or give the container the device)")
+	}
+	if err == nil {
+		f.Close()
+	}
+	if o.AllowOther && !privilege.MayMount() && !fuseConfAllowsOther() {
+		return errors.New("allow_other is not permitted to ordinary users here (root may add the line user_allow_other to /etc/fuse.conf)")
+	}
+	return nil
+}
+
+// fuseConfAllowsOther tells whether fusermount3 takes allow_other from
+// ordinary users.
+func fuseConfAllowsOther() bool {
+	f, err := os.Open("/etc/fuse.conf")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	s := bufio.NewScanner(f)
+	for s.Scan() {
+		if strings.TrimSpace(s.Text()) == "user_allow_other" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,16 @@
+// Package mount puts a session under a directory by FUSE, and takes it away.
+//
+// It owns what a mount needs of this machine besides the network (Check), the FUSE
+// mount of a session (Attach), both together for a program that serves a mount
+// itself (At), and how a mount is undone, by mount(2)'s counterpart or fusermount3
+// (Detach). It refuses to know of daemons, signals and control sockets.
+//
+// Invariants: what fails leaves neither a mount nor a session. Unmounting finds the
+// mount by its device number: never what was mounted since in its place.
+//
+// Whoever serves a mount must not wait for it on the same goroutine: no request is
+// answered before the session's cache can be used, and a process that maps or forks
+// on its own mount can wait for itself.
+//
+// Goroutines: those of fs, which end with the mount; At adds none. No locks.
+package mount

@@ -1,0 +1,61 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/plain"
+	"github.com/rdmafs/rdmafs/internal/privilege"
+)
+
+// Unmount unmounts a mount of this process, never one that was mounted since
+// in its place. It fails while files are open.
+func Unmount(f *fs.FS) error {
+	dir, err := f.Place()
+	if err != nil {
+		return err
+	}
+	return Detach(dir, false)
+}
+
+// Detach unmounts what is mounted at dir. Unless lazy it fails while files are
+// open.
+func Detach(dir string, lazy bool) error {
+	if privilege.MayMount() {
+		flags := unix.UMOUNT_NOFOLLOW
+		if lazy {
+			flags |= unix.MNT_DETACH
+		}
+		err := unix.Unmount(dir, flags)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EBUSY):
+			return fmt.Errorf("%s is busy: files on it are open (fuser -m %s shows whose; -l detaches it all the same)", dir, dir)
+		case !errors.Is(err, unix.EPERM):
+			return &os.PathError{Op: "unmount", Path: dir, Err: err}
+		}
+	}
+	args := []string{"-u", dir}
+	if lazy {
+		args = []string{"-u", "-z", dir}
+	}
+	for _, tool := range []string{"fusermount3", "fusermount"} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			continue
+		}
+		out, err := exec.Command(path, args...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s", strings.TrimSpace(plain.OneLine(errors.New(string(out)))))
+		}
+		return nil
+	}
+	return fmt.Errorf("cannot unmount %s: fusermount3 is not in PATH (install the package fuse3)", dir)
+}

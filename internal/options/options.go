@@ -1,0 +1,102 @@
+package options
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Options is what -o can say. Units are those of nfs(5) turned into Go's.
+type Options struct {
+	Proto     string // "rdma" or "tcp"
+	RDMA      string // one of Providers, or "auto"
+	Port      uint16 // 0: the protocol's
+	MountPort uint16 // 0: ask rpcbind
+	Vers      string
+	RSize     int // bytes; 0: as large as both sides can
+	WSize     int
+	Timeo     time.Duration
+	Retrans   int
+	Soft      bool
+	NConnect  int
+	NoDDP     bool
+	CRC       bool
+	Inline    int // RPC-over-RDMA inline threshold, bytes
+	RDMAVers  string
+	// PadAlign and PadThreshold are of msgp; 0 without it.
+	PadAlign, PadThreshold int
+	CCP                    bool
+	ReadRead               bool
+	RDMADev                string
+	SrcAddr                netip.Addr
+	Reg                    string // "window", "region", or "" for what the adapter has
+	ReadOnly               bool
+	// AllowOther, DefaultPermissions and Fuse are for the FUSE mount.
+	AllowOther, DefaultPermissions bool
+	Fuse                           []string
+
+	AcRegMin, AcRegMax, AcDirMin, AcDirMax time.Duration
+	NoAC                                   bool
+}
+
+// The ports of NFS.
+const (
+	PortRDMA = 20049
+	PortNFS  = 2049
+)
+
+// Default is what holds without -o.
+func Default() Options {
+	return Options{
+		Proto:    "rdma",
+		RDMA:     "auto",
+		Vers:     "3",
+		Timeo:    60 * time.Second,
+		Retrans:  2,
+		NConnect: 1,
+		Inline:   4096,
+		RDMAVers: "1",
+		AcRegMin: 3 * time.Second, AcRegMax: 60 * time.Second,
+		AcDirMin: 30 * time.Second, AcDirMax: 60 * time.Second,
+	}
+}
+
+// NFSPort is the port to connect to.
+func (o *Options) NFSPort() uint16 {
+	switch {
+	case o.Port != 0:
+		return o.Port
+	case o.Proto == "rdma":
+		return PortRDMA
+	}
+	return PortNFS
+}
+
+// Parse reads what stood behind one or more -o. Of contradicting options the
+// last one holds.
+func Parse(lists []string) (Options, error) {
+	o := Default()
+	for _, list := range lists {
+		for word := range strings.SplitSeq(list, ",") {
+			if word == "" {
+				continue
+			}
+			name, value, has := strings.Cut(word, "=")
+			option := byName[name]
+			if option == nil && strings.HasPrefix(name, "x-") {
+				continue
+			}
+			if option == nil {
+				return o, fmt.Errorf("unknown mount option %q (rdmafs mount --help lists the known ones)", name)
+			}
+			if err := option.set(&o, value, has); err != nil {
+				return o, fmt.Errorf("mount option %q: %v", word, err)
+			}
+		}
+	}
+	if o.AcRegMin > o.AcRegMax || o.AcDirMin > o.AcDirMax {
+		return o, fmt.Errorf("mount options: acregmin and acdirmin may not exceed acregmax and acdirmax")
+	}
+	return o, nil
+}

@@ -1,0 +1,114 @@
+package options
+
+import (
+	"net/netip"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		words []string
+		want  func(*Options)
+	}{
+		{nil, func(*Options) {}},
+		{[]string{""}, func(*Options) {}},
+		{[]string{"proto=tcp,port=1234"}, func(o *Options) { o.Proto, o.Port = "tcp", 1234 }},
+		{[]string{"tcp"}, func(o *Options) { o.Proto = "tcp" }},
+		{[]string{"tcp", "rdma"}, func(*Options) {}},
+		{[]string{"rdmavers=auto"}, func(o *Options) { o.RDMAVers = "auto" }},
+		{[]string{"rdmavers=2", "rdmavers=1"}, func(*Options) {}},
+		{[]string{"ccp"}, func(o *Options) { o.CCP = true }},
+		{[]string{"readread"}, func(o *Options) { o.ReadRead = true }},
+		{[]string{"msgp=4096:512"}, func(o *Options) { o.PadAlign, o.PadThreshold = 4096, 512 }},
+		{[]string{"rdma=iwarp,noddp,crc,inline=1024"}, func(o *Options) { o.RDMA, o.NoDDP, o.CRC, o.Inline = "iwarp", true, true, 1024 }},
+		{[]string{"rdma=ibv,reg=region,srcaddr=fd00::7"}, func(o *Options) {
+			o.RDMA, o.Reg, o.SrcAddr = "ibv", "region", netip.MustParseAddr("fd00::7")
+		}},
+		{[]string{"rdmadev=mlx5_0,reg=window,srcaddr=::ffff:10.0.0.9"}, func(o *Options) {
+			o.RDMA, o.RDMADev, o.Reg, o.SrcAddr = "ibv", "mlx5_0", "window", netip.MustParseAddr("10.0.0.9")
+		}},
+		{[]string{"soft,timeo=5,retrans=0"}, func(o *Options) { o.Soft, o.Timeo, o.Retrans = true, 500*time.Millisecond, 0 }},
+		{[]string{"soft", "hard"}, func(*Options) {}},
+		{[]string{"rsize=4096,wsize=1048576,nconnect=16,mountport=20048"}, func(o *Options) {
+			o.RSize, o.WSize, o.NConnect, o.MountPort = 4096, 1<<20, 16, 20048
+		}},
+		{[]string{"actimeo=7"}, func(o *Options) {
+			o.AcRegMin, o.AcRegMax, o.AcDirMin, o.AcDirMax = 7*time.Second, 7*time.Second, 7*time.Second, 7*time.Second
+		}},
+		{[]string{"acregmin=0,noac,ro,allow_other"}, func(o *Options) {
+			o.AcRegMin, o.NoAC, o.ReadOnly, o.AllowOther = 0, true, true, true
+		}},
+		{[]string{"allow_other,default_permissions"}, func(o *Options) { o.AllowOther, o.DefaultPermissions = true, true }},
+		{[]string{"_netdev,noauto,x-systemd.automount,x-foo=bar,comment=a b,nofail,defaults"}, func(*Options) {}},
+		{[]string{"sec=sys,mountproto=tcp,mountvers=3,lookupcache=all,cto,fg,intr,nointr,nolock,local_lock=all"}, func(*Options) {}},
+		{[]string{"nosuid,nodev,noexec"}, func(o *Options) { o.Fuse = []string{"nosuid", "nodev", "noexec"} }},
+		{[]string{"vers=3", "nfsvers=3"}, func(*Options) {}},
+	} {
+		want := Default()
+		c.want(&want)
+		got, err := Parse(c.words)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, %v", c.words, got, err)
+		}
+	}
+}
+
+func TestParseNamesWhatIsWrong(t *testing.T) {
+	for words, named := range map[string]string{
+		"frobnicate":             `"frobnicate"`,
+		"ro,frob=1,soft":         `"frob"`,
+		"proto=udp":              `"proto=udp"`,
+		"rdma=ibm":               `"rdma=ibm"`,
+		"reg=all":                `"reg=all"`,
+		"rdmadev":                `"rdmadev"`,
+		"srcaddr=server":         `"srcaddr=server"`,
+		"srcaddr=0.0.0.0":        `"srcaddr=0.0.0.0"`,
+		"port=65536":             `"port=65536"`,
+		"port":                   `"port"`,
+		"rsize=0":                `"rsize=0"`,
+		"timeo=-1":               `"timeo=-1"`,
+		"soft=yes":               `"soft=yes"`,
+		"vers=4.2":               `"vers=4.2"`,
+		"sec=krb5":               `"sec=krb5"`,
+		"nconnect=17":            `"nconnect=17"`,
+		"readread=1":             `"readread=1"`,
+		"rdmavers=3":             `"rdmavers=3"`,
+		"rdmavers":               `"rdmavers"`,
+		"msgp":                   `"msgp"`,
+		"msgp=64":                `"msgp=64"`,
+		"msgp=1:512":             `"msgp=1:512"`,
+		"msgp=64:511":            `"msgp=64:511"`,
+		"inline=512":             `"inline=512"`,
+		"acregmin=9,acregmax=3":  "acregmin",
+		"actimeo=99999999999999": `"actimeo=99999999999999"`,
+	} {
+		_, err := Parse([]string{words})
+		if err == nil || !strings.Contains(err.Error(), named) {
+			t.Errorf("%q: error %v does not name %s", words, err, named)
+		}
+	}
+}
+
+// TestHelpNamesEveryOption keeps --help and the table the same.
+func TestHelpNamesEveryOption(t *testing.T) {
+	known := map[string]bool{}
+	for name := range byName {
+		known[name] = true
+		if !regexp.MustCompile(`(^|[^a-z_])` + name + `([^a-z_]|$)`).MatchString(Help()) {
+			switch name {
+			case "group", "nouser", "ac":
+				continue // like their neighbours in the help
+			}
+			t.Errorf("--help does not name %q", name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)\b([a-z]+)=[N0-9a-z]`).FindAllStringSubmatch(Help(), -1) {
+		if !known[m[1]] {
+			t.Errorf("--help names %q, which is not an option", m[1])
+		}
+	}
+}

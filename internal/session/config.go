@@ -1,0 +1,60 @@
+package session
+
+import (
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/rdmafs/rdmafs/internal/options"
+	"github.com/rdmafs/rdmafs/internal/source"
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+// Config says what is mounted and how.
+type Config struct {
+	Source  source.Source
+	Options options.Options
+	// Log may be nil: discarded.
+	Log *slog.Logger
+}
+
+func (c *Config) log() *slog.Logger {
+	if c.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Log
+}
+
+// The bounds of ConnectTimeout. However soon a mount is to give a call up, a
+// busy machine may take longer to connect.
+const (
+	leastConnectTimeout = 2 * time.Second
+	mostConnectTimeout  = 30 * time.Second
+)
+
+// ConnectTimeout bounds each attempt to connect and what is asked for over the
+// new connection.
+func (c *Config) ConnectTimeout() time.Duration {
+	return max(leastConnectTimeout, min(c.Options.Timeo, mostConnectTimeout))
+}
+
+// machineName is this machine's in AUTH_SYS credentials.
+func machineName() string {
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return "localhost"
+}
+
+// OwnCred is the credential of this process, for the calls of the mount itself.
+func OwnCred() nfsclient.Cred {
+	cr := nfsclient.Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	groups, err := os.Getgroups()
+	if err != nil {
+		return cr
+	}
+	for _, g := range groups {
+		cr.GIDs = append(cr.GIDs, uint32(g))
+	}
+	return cr
+}

@@ -1,0 +1,149 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/rdmafs/rdmafs/internal/providers"
+)
+
+// Connect reaches the server and mounts the export, over the first of its
+// addresses and of the ways to it that answers. The error tells what was tried
+// and why each attempt failed.
+func Connect(ctx context.Context, cfg Config) (*Session, error) {
+	addrs, err := cfg.Source.Resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var failed, without []error
+	for _, a := range addrs {
+		s, none, err := connectAt(ctx, &cfg, netip.AddrPortFrom(a, cfg.Options.NFSPort()))
+		without = append(without, none...)
+		var away *unreachableError
+		if err != nil && errors.As(err, &away) && cfg.Options.Proto == "rdma" && cfg.Options.Port == 0 {
+			if port, why := registeredPort(ctx, &cfg, a); port != 0 {
+				cfg.log().Info(fmt.Sprintf("rpcbind on %s says that NFS over RDMA is on port %d", a, port))
+				s, _, err = connectAt(ctx, &cfg, netip.AddrPortFrom(a, port))
+			} else {
+				err = errors.Join(err, why)
+			}
+		}
+		if s != nil {
+			for _, err := range append(without, failed...) {
+				cfg.log().Info(fmt.Sprintf("not taken: %v", err))
+			}
+			return s, nil
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	err = errors.Join(failed...)
+	var away *unreachableError
+	if err != nil && !errors.As(err, &away) {
+		return nil, err // the server was reached: another way to it would not have helped
+	}
+	return nil, errors.Join(append(failed, without...)...)
+}
+
+// Over is a session, not yet connected, over the first way to an address that the
+// options allow.
+func Over(ctx context.Context, cfg Config, server netip.Addr) (*Session, error) {
+	addr := netip.AddrPortFrom(server, cfg.Options.NFSPort())
+	rows, without := routes(ctx, &cfg, addr)
+	if len(rows) == 0 {
+		return nil, errors.Join(without...)
+	}
+	for k, row := range rows {
+		for j, r := range row {
+			if k+j > 0 {
+				r.Close()
+			}
+		}
+	}
+	return newSession(&cfg, addr, rows[0][0]), nil
+}
+
+// routes are routes found in the time that a mount has.
+func routes(ctx context.Context, cfg *Config, addr netip.AddrPort) (rows [][]*providers.Route, without []error) {
+	ctx, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout())
+	defer cancel()
+	return providers.Routes(ctx, &cfg.Options, addr, cfg.log())
+}
+
+// connectAt is Connect for one address. without tells why there were not more
+// ways to it; without any, there is neither a session nor an error.
+func connectAt(ctx context.Context, cfg *Config, addr netip.AddrPort) (_ *Session, without []error, _ error) {
+	rows, without := routes(ctx, cfg, addr)
+	var failed []error
+	for i, row := range rows {
+		s, err := race(ctx, cfg, addr, row)
+		if err == nil {
+			err = s.MountExport(ctx)
+		}
+		if err != nil {
+			if s != nil {
+				s.closeTransport()
+			}
+			failed = append(failed, err)
+			continue
+		}
+		for _, row := range rows[i+1:] {
+			for _, unused := range row {
+				unused.Close()
+			}
+		}
+		return s, append(without, failed...), nil
+	}
+	return nil, without, errors.Join(failed...)
+}
+
+// unreachableError says that nothing answered at an address.
+type unreachableError struct{ error }
+
+func (e *unreachableError) Unwrap() error { return e.error }
+
+// slowRouteGrace is how much longer a route may take to answer than another took
+// to be refused: the host is there, and who listens answers soon.
+const slowRouteGrace = 3 * time.Second
+
+// race connects over all routes of a row at once. The first that answers is
+// the session's; the others are closed.
+func race(ctx context.Context, cfg *Config, addr netip.AddrPort, row []*providers.Route) (*Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout())
+	defer cancel()
+	type outcome struct {
+		s   *Session
+		err error
+	}
+	out := make(chan outcome, len(row))
+	runConnect := func(s *Session) { out <- outcome{s, s.Connect(ctx)} }
+	for _, r := range row {
+		go runConnect(newSession(cfg, addr, r))
+	}
+	var won *Session
+	var failed []error
+	for range row {
+		o := <-out
+		switch {
+		case o.err == nil && won == nil:
+			won = o.s
+			cancel()
+			continue
+		case o.err != nil && won == nil:
+			failed = append(failed, o.err)
+			if errors.Is(o.err, syscall.ECONNREFUSED) {
+				defer time.AfterFunc(slowRouteGrace, cancel).Stop()
+			}
+		}
+		o.s.closeTransport()
+	}
+	if won == nil {
+		return nil, errors.Join(failed...)
+	}
+	return won, nil
+}

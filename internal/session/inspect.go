@@ -1,0 +1,49 @@
+package session
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/internal/providers"
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// Config is what the session was made from.
+func (s *Session) Config() *Config { return &s.cfg }
+
+// How names the way to the server: "tcp", "rdma/iwarp".
+func (s *Session) How() string { return s.route.How }
+
+// Server is the address that the session is connected to.
+func (s *Session) Server() netip.AddrPort { return s.addr }
+
+// Client is the export; nil before MountExport.
+func (s *Session) Client() nfsclient.Client { return s.client }
+
+// Cache is the cache over the export; nil before StartCache.
+func (s *Session) Cache() *cache.Cache { return s.cache }
+
+// Stats counts how calls travelled.
+func (s *Session) Stats() transport.Stats { return s.caller.Stats() }
+
+// BufferBytes is what the cache's buffers may take.
+func (s *Session) BufferBytes() int { return s.pool.Limit() }
+
+// Note says what a limit on locked memory costs the session; "" if nothing.
+func (s *Session) Note() string { return s.route.Memory.Note }
+
+// Keys are what an RDMA device gives the server to reach memory by; ok is false
+// over TCP.
+func (s *Session) Keys() (k providers.Keys, ok bool) { return s.route.Keys() }
+
+// LoweredMTU is the path MTU that RoCE keeps to because larger packets were lost,
+// 0 if none were.
+func (s *Session) LoweredMTU() int { return s.route.LoweredMTU(s.addr.Addr()) }
+
+// Versions asks the server for its versions of RPC-over-RDMA, on a connection of
+// its own.
+func (s *Session) Versions(ctx context.Context) (low, high uint32, err error) {
+	return s.route.Versions(ctx)
+}

@@ -1,0 +1,155 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/cache/bufpool"
+	"github.com/rdmafs/rdmafs/internal/providers"
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/reconnect"
+)
+
+// readAheadBytes is an open file's read-ahead window.
+const readAheadBytes = 8 << 20
+
+// Session is a way to a server and, in this order, a connection, a mounted export
+// and a cache over it.
+type Session struct {
+	cfg    Config
+	addr   netip.AddrPort
+	route  *providers.Route
+	caller *reconnect.Caller
+	client nfsclient.Client // nil before MountExport
+	pool   *bufpool.Pool    // nil before StartCache
+	cache  *cache.Cache
+}
+
+// Open connects, mounts the export and starts a cache. kernel may be nil.
+func Open(ctx context.Context, cfg Config, kernel cache.Kernel) (*Session, error) {
+	s, err := Connect(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.StartCache(kernel); err != nil {
+		_ = s.Close(ctx) // nothing was written yet
+		return nil, err
+	}
+	return s, nil
+}
+
+// newSession is a session over a route, not yet connected.
+func newSession(cfg *Config, addr netip.AddrPort, r *providers.Route) *Session {
+	return &Session{cfg: *cfg, addr: addr, route: r, caller: reconnect.New(r.Dialer, reconnect.Config{
+		Timeo:    cfg.Options.Timeo,
+		Retrans:  cfg.Options.Retrans,
+		Soft:     cfg.Options.Soft,
+		NConnect: cfg.Options.NConnect,
+		Server:   cfg.Source.Host,
+		Log:      cfg.log(),
+	})}
+}
+
+// Dial makes a connection that the session does not use. The caller closes it.
+func (s *Session) Dial(ctx context.Context) (transport.Link, error) {
+	l, err := s.route.Dialer.Dial(ctx)
+	if err != nil {
+		return nil, s.explainConnect(err)
+	}
+	return l, nil
+}
+
+// Connect connects over the session's route.
+func (s *Session) Connect(ctx context.Context) error {
+	if err := s.caller.Connect(ctx); err != nil {
+		return &unreachableError{s.explainConnect(err)}
+	}
+	return nil
+}
+
+// MountExport mounts the export over the session's connection.
+func (s *Session) MountExport(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout())
+	defer cancel()
+	o := &s.cfg.Options
+	config := s.cfg.mountd(s.addr.Addr())
+	config.Caller, config.RSize, config.WSize = s.caller, o.RSize, o.WSize
+	c, err := nfs3.Mount(ctx, config)
+	if err != nil {
+		return err
+	}
+	s.client = c
+	if v := s.caller.Stats().Terms.Version; o.RDMAVers == "2" && v == 1 {
+		s.cfg.log().Warn(fmt.Sprintf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr))
+	}
+	return nil
+}
+
+// StartCache makes the buffers and the cache of a mounted session. kernel may be
+// nil. When it fails the session must still be closed.
+func (s *Session) StartCache(kernel cache.Kernel) error {
+	pool, err := bufpool.New(bufpool.Config{Limit: s.route.Memory.Pool, Register: s.client.Register, Unregister: s.client.Unregister})
+	if err != nil {
+		return err
+	}
+	if err := pool.Reserve(); err != nil {
+		return errors.Join(err, pool.Close())
+	}
+	info, o := s.client.Info(), &s.cfg.Options
+	c, err := cache.New(s.client, pool, cache.Config{
+		RSize: info.ReadMax, WSize: info.WriteMax,
+		AcRegMin: o.AcRegMin, AcRegMax: o.AcRegMax,
+		AcDirMin: o.AcDirMin, AcDirMax: o.AcDirMax,
+		NoAC:      o.NoAC,
+		ReadOnly:  o.ReadOnly,
+		ReadAhead: readAheadBytes,
+		Kernel:    kernel,
+		Log:       s.cfg.log(),
+	})
+	if err != nil {
+		return errors.Join(err, pool.Close())
+	}
+	s.pool, s.cache = pool, c
+	return nil
+}
+
+// unmountTimeout bounds telling mountd that the export is not used any more.
+const unmountTimeout = 5 * time.Second
+
+// Close writes everything that is not safe yet, unmounts the export and
+// disconnects. An error means that data was lost. A server that is away is
+// waited for, as hard mounts do, until ctx ends.
+func (s *Session) Close(ctx context.Context) error {
+	var lost error
+	if s.cache != nil {
+		lost = s.cache.Close(ctx)
+	}
+	if s.pool != nil {
+		if err := s.pool.Close(); err != nil {
+			s.cfg.log().Warn(fmt.Sprintf("closing the buffers: %v", err))
+		}
+	}
+	if s.client == nil {
+		s.closeTransport()
+		return lost
+	}
+	ctx, cancel := context.WithTimeout(ctx, unmountTimeout)
+	defer cancel()
+	if err := s.client.Close(ctx); err != nil { // and the caller with it
+		s.cfg.log().Info(fmt.Sprintf("unmounting at the server: %v", err))
+	}
+	s.route.Close()
+	return lost
+}
+
+// closeTransport is Close for a session without a mounted export.
+func (s *Session) closeTransport() {
+	_ = s.caller.Close()
+	s.route.Close()
+}
