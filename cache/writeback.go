@@ -12,12 +12,14 @@ type written struct {
 	listed bool // in Cache.dirty
 }
 
-// wbOwner is an inode as the owner of its write-back.
+// wbOwner is an inode as the owner of its write-back, whose events it is told of.
 type wbOwner Inode
 
+// Release ends the loan of buf. Inode.mu is held.
 func (o *wbOwner) Release(buf bufpool.Lease) { o.c.giveBack(buf) }
 
-// Departed: reads that started before must not be shared from now on.
+// Departed has later reads not share what earlier ones have brought of the range.
+// Inode.mu is held.
 func (o *wbOwner) Departed(off, end int64) { (*Inode)(o).detachSpans(off, end) }
 
 // pump does what the write-back asks for after an event: it wakes waiters and
