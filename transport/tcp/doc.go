@@ -29,6 +29,7 @@
 // runWorker of a server, joined by Serve.
 //
 // Locks: requester.mu guards the pending calls and is never held together with
-// outbox.mu. server.mu may be held when outbox.mu is taken. No lock is held
+// outbox.mu. server.mu may be held when outbox.mu is taken, and backchannel.mu
+// when requester.mu is. No lock is held
 // while a socket is read or written.
 package tcp
