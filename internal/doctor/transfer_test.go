@@ -110,8 +110,8 @@ func there(name string, size uint64) nfsclient.Dirent {
 	return nfsclient.Dirent{Name: name, Handle: nfsclient.Handle(name), Attr: &nfsclient.Attr{Type: nfsclient.Regular, Size: size}}
 }
 
-// TestRightsAndTransfers: what a caller may do is told as it will hurt them, and
-// data is moved by whatever they may do.
+// TestRightsAndTransfers: a lack of rights that will matter to the caller is a
+// warning, and data is moved by whatever means the rights allow.
 func TestRightsAndTransfers(t *testing.T) {
 	const section = "The export /export"
 	refused := func(s nfsclient.Status) error { return &nfsclient.Error{Op: "CREATE", Status: s} }
