@@ -12,7 +12,7 @@ import "github.com/rdmafs/rdmafs/cache/coherence"
 type written struct{ wb writeback }
 
 // reading is for files that are read.
-type reading struct{ spans []*span } // reads under way and staged
+type reading struct{ spans []*span } // reads under way and read ahead
 
 var (
 	neverWritten written
