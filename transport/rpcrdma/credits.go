@@ -69,7 +69,7 @@ func (c *credits) acquireOverdue(ctx context.Context, dead <-chan struct{}) erro
 	return c.wait(ctx, dead, overdue)
 }
 
-// wait takes a credit in its turn. It unlocks c.mu.
+// wait takes a credit in its turn. c.mu is held; it unlocks it.
 func (c *credits) wait(ctx context.Context, dead <-chan struct{}, s share) (err error) {
 	w := make(chan struct{}, 1)
 	c.waiting[s] = append(c.waiting[s], w)
@@ -137,12 +137,13 @@ func (c *credits) grant(n uint32) (limit, change int) {
 	return limit, change
 }
 
-// take and put count a credit. c.mu is held.
+// take counts a credit as used. c.mu is held.
 func (c *credits) take(s share) {
 	c.used++
 	c.held[s]++
 }
 
+// put takes back what take did. c.mu is held.
 func (c *credits) put(s share) {
 	c.used--
 	c.held[s]--
