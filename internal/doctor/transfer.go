@@ -109,6 +109,9 @@ var (
 	errBytes  = errors.New("the bytes read back are not those that were written")
 )
 
+// retryWrite is the time before another WRITE where the server asks for that.
+const retryWrite = 200 * time.Millisecond
+
 // roundTrip writes n bytes and reads them back.
 func (d *directory) roundTrip(ctx context.Context, a *mem.Arena, n int) error {
 	h := nfsclient.Handle(d.file)
@@ -119,6 +122,14 @@ func (d *directory) roundTrip(ctx context.Context, a *mem.Arena, n int) error {
 	for done := 0; done < n; {
 		piece := out.Slice(done, min(n-done, d.Info().WriteMax))
 		r, err := d.Client.Write(ctx, d.cred, h, nil, uint64(done), mem.Vec{piece}, nfsclient.FileSync)
+		if s, _ := nfsclient.StatusOf(err); s == nfsclient.ErrJukebox {
+			// The server asks to try later.
+			select {
+			case <-time.After(retryWrite):
+				continue
+			case <-ctx.Done():
+			}
+		}
 		if err != nil {
 			return err
 		}
