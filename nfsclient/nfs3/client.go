@@ -119,8 +119,8 @@ type request struct {
 	replyMax int
 	// impatient calls are not tried again when the server asks for that.
 	impatient bool
-	send     []transport.Payload
-	recv     []transport.Payload
+	send      []transport.Payload
+	recv      []transport.Payload
 
 	// call is made from the above; its functions may be there already. sys is
 	// its credential.
