@@ -244,8 +244,8 @@ func TestResponder(t *testing.T) {
 	}
 }
 
-// TestSlowRequests: peers that connect and say nothing are dropped, and do not
-// keep others out for ever.
+// TestSlowRequests: peers that connect and send nothing are dropped, and do not
+// keep others out for good.
 func TestSlowRequests(t *testing.T) {
 	s := newSide(t, Config{SetupTimeout: 10 * time.Millisecond}, 4096)
 	l, err := s.dev.Listen(anyPort, verbs.ListenOptions{Backlog: 1})
@@ -268,14 +268,22 @@ func TestSlowRequests(t *testing.T) {
 			t.Error("peer without a request was answered")
 		}
 	}
-	if _, _, err := ask(t, l.Addr(), appendMPA(nil, &mpaFrame{revision: 1})); err != nil {
-		t.Error(err)
+	// On a busy machine a peer that sends its request at once may be too slow, too.
+	ctx := testContext(t)
+	for {
+		_, _, err := ask(t, l.Addr(), appendMPA(nil, &mpaFrame{revision: 1}))
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-// TestNudge plays a server that misses the first segment after its reply, as
-// stock siw may: what it has not seen it answers when another segment comes.
-func TestNudge(t *testing.T) {
+// TestSilentServerIsProbed plays a server that misses the first segment after its
+// reply, as stock siw may: it reads that segment when another one comes.
+func TestSilentServerIsProbed(t *testing.T) {
 	s := newSide(t, Config{}, 4096)
 	got := make(chan []byte, 1)
 	err := s.against(func(_ int, r mpaFrame) []byte {

@@ -100,8 +100,8 @@ func violate(code termCode, format string, args ...any) error {
 // terminated is a Terminate message that the peer sent.
 type terminated struct {
 	code termCode
-	// swapped tells that the peer packs the nibbles as Linux' siw does on
-	// little-endian machines.
+	// swapped: the peer packs the nibbles as Linux' siw does on little-endian
+	// machines.
 	swapped bool
 }
 
