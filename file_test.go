@@ -191,7 +191,7 @@ func TestSync(t *testing.T) {
 // TestWriteErrors: an error of a write in the background is returned by Close,
 // and by FS.Close where no file's user was told.
 func TestWriteErrors(t *testing.T) {
-	full := nfsd.Faults{Write: func(int) error { return syscall.ENOSPC }}
+	full := failing(nfsd.Faults{Write: func(int) error { return syscall.ENOSPC }})
 	for _, network := range networks {
 		t.Run(network, func(t *testing.T) {
 			v := serve(t, full)

@@ -48,7 +48,6 @@ type Cache struct {
 	staged  atomic.Int64
 	waiting atomic.Int64
 	opens   atomic.Int64 // open files
-	noPlus  atomic.Bool  // the server has no READDIRPLUS
 	listed  atomic.Int64 // entries that open directories hold
 	// unreliable: the log says that COMMITs do not match.
 	unreliable atomic.Bool
@@ -133,6 +132,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	c.root.mu.Lock()
 	c.root.note(st, &a)
 	c.root.mu.Unlock()
+	cl.Watch(c)
 	pool.SetPressure(c.underPressure)
 	c.spawn(func() { c.runFlusher(c.life) })
 	if cfg.Kernel != nil {
@@ -177,6 +177,7 @@ func (c *Cache) Sync(ctx context.Context) error {
 // during or after Close, except Forget and Release.
 func (c *Cache) Close(ctx context.Context) error {
 	var errs []error
+	c.cl.Watch(nil)
 	if err := c.Sync(ctx); err != nil {
 		errs = append(errs, err)
 	}

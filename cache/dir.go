@@ -233,22 +233,14 @@ func (d *Dir) restart(ctx context.Context, off uint64) ([]Dirent, error) {
 
 // read reads one part and keeps what it says of names and attributes.
 func (d *Dir) read(ctx context.Context, pos nfsclient.DirPos) (nfsclient.DirPart, error) {
-	c := d.c
-	for {
-		plus := !c.noPlus.Load()
-		st := c.stamp()
-		part, err := c.cl.ReadDir(ctx, d.cr, d.i.h, pos, plus)
-		if s, ok := nfsclient.StatusOf(err); plus && ok && s == nfsclient.ErrNotSupp {
-			c.noPlus.Store(true)
-			continue
-		}
-		if err != nil {
-			d.i.failed(err)
-			return part, err
-		}
-		d.learn(st, &part)
-		return part, nil
+	st := d.c.stamp()
+	part, err := d.c.cl.ReadDir(ctx, d.cr, d.i.h, pos, true)
+	if err != nil {
+		d.i.failed(err)
+		return part, err
 	}
+	d.learn(st, &part)
+	return part, nil
 }
 
 // learn keeps attributes and names of a part, and the inode numbers of files

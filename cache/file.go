@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/rdmafs/rdmafs/cache/readahead"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -25,7 +26,7 @@ type File struct {
 
 	mu       sync.Mutex
 	released bool
-	ra       readAhead
+	window   readahead.Window
 }
 
 // Open opens a file for whoever may use it so, with attributes from the server

@@ -39,7 +39,7 @@ func (c *Cache) openServer(ctx context.Context, cr nfsclient.Cred, i *Inode, mod
 	if r.Attr != nil {
 		i.mu.Lock()
 		i.note(st, r.Attr)
-		i.unlock()
+		i.mu.Unlock()
 	}
 	return c.newOpening(cr, i.h, r.State), nil
 }

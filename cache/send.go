@@ -191,7 +191,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// alone says whether nothing but one dirty extent is pending; mu is held.
+// alone says whether nothing but one dirty extent is pending; Inode.mu is held.
 func (w *writeback) alone() bool {
 	return len(w.dirty) == 1 && len(w.flight) == 0 && len(w.unstable) == 0
 }

@@ -120,17 +120,9 @@ func (i *Inode) fetch(ctx context.Context, cr nfsclient.Cred, o *opening, s *spa
 
 // fill reads from off into to until it is full or the file ends.
 func (i *Inode) fill(ctx context.Context, cr nfsclient.Cred, o *opening, off uint64, to mem.Seg) (done int, err error) {
-	retry := retryFirst
 	for done < to.Len {
 		st := i.c.stamp()
 		r, err := i.c.cl.Read(ctx, cr, i.h, o.server(), off+uint64(done), mem.Vec{to.Slice(done, to.Len-done)})
-		if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrJukebox {
-			if err := pause(ctx, retry); err != nil {
-				return done, err
-			}
-			retry = min(2*retry, retryLast)
-			continue
-		}
 		if err != nil {
 			i.failed(err)
 			return done, err

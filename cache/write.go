@@ -146,7 +146,7 @@ func (f *File) stage(ctx context.Context, src []byte, off int64, atEnd bool) (do
 }
 
 // incompatible says whether [off, end) holds data of another user that has not
-// been sent, and has it sent: a WRITE is one user's.
+// been sent, and has it sent: a WRITE is one user's. mu is held.
 func (i *Inode) incompatible(k userKey, off, end int64) bool {
 	w := &i.wb
 	found := false

@@ -49,7 +49,7 @@ func (w *writeback) overlay(dst []byte, off int64) {
 
 // dropExtent lets go of e, which is in no layer any more. Reads that started before
 // its bytes reached the server must not be staged from now on: nothing would
-// lie over them.
+// lie over them. mu is held.
 func (i *Inode) dropExtent(e *extent) {
 	i.detachSpans(e.off, e.end())
 	i.unref(e.st)

@@ -223,3 +223,10 @@ func (n *Node) Relink() { n.relinked, n.doubtful = true, true }
 // Relinked says that the call that Relink tells of has ended: the answer to one
 // sent before gen, which is drawn now, need not show the change.
 func (n *Node) Relinked(gen uint64) { n.relinkGen = gen }
+
+// Recall says that nothing learnt so far may be believed, nor the answers to
+// calls sent before gen, which is drawn now.
+func (n *Node) Recall(gen uint64) Effect {
+	n.doubtful, n.changeGen, n.relinkGen = true, gen, gen
+	return Foreign | RightsChanged
+}

@@ -20,7 +20,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text is s with everything shown that has no picture of its own: control
+// Text is s with everything escaped that has no glyph of its own: control
 // characters, line ends and tabs too, DEL, C1, bidirectional and other format
 // characters as Go writes them (\x1b, \u202e), and bytes that are no UTF-8
 // (\x9b). What is plain already stays as it is, backslashes included.

@@ -5,6 +5,8 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -29,7 +31,7 @@ type backCall struct {
 
 	hdr      wire.Msg
 	args     xdr.Reader
-	plan     []pulledChunk
+	plan     []plan.Pulled
 	chunks   []xdr.Chunk
 	reply    xdr.Writer
 	head     xdr.Writer
@@ -80,7 +82,7 @@ func (k *backCall) run(ctx context.Context, a call) {
 	k.head.Reset(k.msg.Bytes(), nil)
 	if why != nil {
 		// Of a call that is not carried out nothing is used, its keys neither.
-		e := wire.Error{Header: h.Header, Code: why.code, Fault: why.fault}
+		e := wire.Error{Header: h.Header, Code: why.Code, Fault: why.Fault}
 		e.Proc = wire.ProcError
 		e.Append(&k.head)
 		k.send(ctx, a.buf, len(k.head.Bytes()), 0)
@@ -92,21 +94,21 @@ func (k *backCall) run(ctx context.Context, a call) {
 
 // accept makes args ready for the call in in, or tells why it cannot be served:
 // in version 1, because it has chunks, or has not the XID of its header.
-func (k *backCall) accept(ctx context.Context, in []byte, a call) *refusal {
+func (k *backCall) accept(ctx context.Context, in []byte, a call) *plan.Refusal {
 	l := &k.hdr.Lists
 	if k.hdr.Version == Version2 {
 		if why := k.fetch(ctx, in[a.header:]); why != nil {
 			return why
 		}
 	} else if k.hdr.Proc == wire.ProcNoMsg || len(l.Read)+len(l.Write) > 0 || l.Reply != nil {
-		return refuseCall(wire.ErrBadXDR, wire.Fault{}, "chunks in the backward direction")
+		return plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "chunks in the backward direction")
 	} else {
 		k.args.ResetChunks(in[a.header:], 0, nil)
 		k.args.SetPadding(a.padding)
 	}
 	peek := k.args
 	if xid, kind := peek.Uint32(), peek.Uint32(); peek.Err() != nil || xid != k.hdr.XID || kind != 0 {
-		return refuseCall(wire.ErrBadXDR, wire.Fault{}, "no call with the header's XID")
+		return plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "no call with the header's XID")
 	}
 	return nil
 }
@@ -114,10 +116,10 @@ func (k *backCall) accept(ctx context.Context, in []byte, a call) *refusal {
 // serve runs the handler. It returns how long the message with the reply is,
 // which stands in k.msg behind the header h, or why there can be none; lost is
 // set when the handler gave none.
-func (k *backCall) serve(ctx context.Context, h *wire.Msg) (n int, why *refusal, lost bool) {
+func (k *backCall) serve(ctx context.Context, h *wire.Msg) (n int, why *plan.Refusal, lost bool) {
 	room := k.hdr.ReturnedLen()
 	if room > k.msg.Len {
-		return 0, refuseCall(wire.ErrBadXDR, wire.Fault{}, "chunk lists whose return takes %d bytes", room), false
+		return 0, plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "chunk lists whose return takes %d bytes", room), false
 	}
 	stream := k.msg.Slice(room, k.msg.Len-room)
 	if h.Lists.Reply != nil {
@@ -138,15 +140,15 @@ func (k *backCall) serve(ctx context.Context, h *wire.Msg) (n int, why *refusal,
 		return k.l.d.cfg.Callbacks.Serve(ctx, q)
 	})
 	if !oncrpc.Serve(ctx, handler, &q) {
-		return 0, refuseCall(wire.ErrBadXDR, wire.Fault{}, "RPC header malformed"), handled
+		return 0, plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "RPC header malformed"), handled
 	}
 	switch total := k.reply.Len(); {
 	case total > max(maxBackLong, k.msg.Len):
-		return 0, refuseCall(wire.ErrSystem, wire.Fault{}, "reply of %d bytes", total), false
+		return 0, plan.Refuse(wire.ErrSystem, wire.Fault{}, "reply of %d bytes", total), false
 	case total > stream.Len:
-		return 0, refuseCall(wire.ErrReplyResource, wire.Fault{Needed: uint32(total)}, "reply of %d bytes", total), false
+		return 0, plan.Refuse(wire.ErrReplyResource, wire.Fault{Needed: uint32(total)}, "reply of %d bytes", total), false
 	}
-	n = layOut(stream.Bytes(), k.reply.Bytes(), k.reply.Marks(), k.payloads[:], 0, true)
+	n = plan.LayOut(stream.Bytes(), k.reply.Bytes(), k.reply.Marks(), k.payloads[:], 0, true)
 	if h.Lists.Reply != nil {
 		return k.place(h, room, n)
 	}
@@ -162,7 +164,7 @@ func (f handlerFunc) Serve(ctx context.Context, q *transport.Request) transport.
 // lease is transport.Request.Lease: more than fits an inline reply is no use.
 func (k *backCall) lease(n int) (mem.Seg, error) {
 	if n < 0 || n > k.lent.Len-k.used {
-		return mem.Seg{}, errTooLarge
+		return mem.Seg{}, longbuf.ErrTooLarge
 	}
 	k.used += n
 	return k.lent.Slice(k.used-n, n), nil
@@ -220,8 +222,8 @@ func (k *backCall) carryOut(ctx context.Context) bool {
 
 // done waits for the completion asked for last. It tells whether the link lives.
 func (k *backCall) done(ctx context.Context) bool {
-	k.l.arm(ctx, &k.sender)
-	defer k.stall.Stop()
+	k.l.stall.set(ctx, &k.deadline)
+	defer k.deadline.clear()
 	select {
 	case <-k.sent:
 		return true

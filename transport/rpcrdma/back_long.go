@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"context"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -17,20 +18,20 @@ const maxBackLong = 64 << 10
 // fetch pulls the read chunks of a call of version 2, which is followed by
 // inline, and makes args ready. Write chunks stay unused: what would go into
 // them comes in the stream.
-func (k *backCall) fetch(ctx context.Context, inline []byte) *refusal {
+func (k *backCall) fetch(ctx context.Context, inline []byte) *plan.Refusal {
 	var err error
-	if k.plan, _, err = planPull(k.plan[:0], &k.hdr, len(inline), k.longCall.Len); err != nil {
-		return refuseCall(wire.ErrBadXDR, wire.Fault{}, "%v", err)
+	if k.plan, _, err = plan.Pull(k.plan[:0], &k.hdr, len(inline), k.longCall.Len); err != nil {
+		return plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "%v", err)
 	}
 	if len(k.plan) > 0 && !k.l.mayRead() {
-		return refuseCall(wire.ErrReadChunks, wire.Fault{}, "read chunk on a connection that allows no RDMA Read")
+		return plan.Refuse(wire.ErrReadChunks, wire.Fault{}, "read chunk on a connection that allows no RDMA Read")
 	}
 	k.chunks = k.chunks[:0]
 	for _, p := range k.plan {
 		off := p.Off
 		for _, s := range k.hdr.Lists.Read[p.First:p.Last] {
 			if !k.read(ctx, s.Segment, off) {
-				return refuseCall(wire.ErrSystem, wire.Fault{}, "link lost")
+				return plan.Refuse(wire.ErrSystem, wire.Fault{}, "link lost")
 			}
 			off += int(s.Length)
 		}
@@ -73,7 +74,7 @@ func (k *backCall) read(ctx context.Context, s wire.Segment, off int) bool {
 // place puts the reply of n bytes, which stands in longReply, into msg behind
 // room for the header if it fits there, and else, by the requests it leaves in
 // k.wrs, into the reply chunk of h.
-func (k *backCall) place(h *wire.Msg, room, n int) (int, *refusal, bool) {
+func (k *backCall) place(h *wire.Msg, room, n int) (int, *plan.Refusal, bool) {
 	chunk := h.Lists.Reply
 	if room+n <= k.msg.Len {
 		copy(k.msg.Slice(room, n).Bytes(), k.longReply.Bytes())
@@ -81,7 +82,7 @@ func (k *backCall) place(h *wire.Msg, room, n int) (int, *refusal, bool) {
 		return room + n, nil, false
 	}
 	if n > chunk.Len() {
-		return 0, refuseCall(wire.ErrReplyResource, wire.Fault{Needed: uint32(n)}, "reply of %d bytes for a chunk of %d", n, chunk.Len()), false
+		return 0, plan.Refuse(wire.ErrReplyResource, wire.Fault{Needed: uint32(n)}, "reply of %d bytes for a chunk of %d", n, chunk.Len()), false
 	}
 	chunk.Fill(n)
 	most, off := k.l.d.cfg.Device.Caps().MaxMessage, 0

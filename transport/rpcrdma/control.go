@@ -8,52 +8,60 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// What of the requester is for messages of version 2 besides calls and replies.
+// control is what of a requester's link is for messages of version 2 besides calls and replies. A link that does not try
+// version 2 has none.
+type control struct {
+	l *link
+	// due has a token when messages are due, sent when the one in buf has gone out.
+	due, sent chan struct{}
+	buf       mem.Seg
+	ended     chan struct{} // closed when run has ended
+}
 
-// controlID is that of Sends of runControl.
+func newControl(l *link, buf mem.Seg) *control {
+	return &control{l: l, due: make(chan struct{}, 1), sent: make(chan struct{}, 1), buf: buf, ended: make(chan struct{})}
+}
+
+// controlID is that of control's Sends.
 func (l *link) controlID() uint64 { return uint64(len(l.all)+len(l.back)) << 1 }
 
-// kick tells runControl that messages are due.
-func (l *link) kick() {
+// wake tells run that messages are due.
+func (c *control) wake() {
 	select {
-	case l.ctl <- struct{}{}:
+	case c.due <- struct{}{}:
 	default:
 	}
 }
 
-// runControl sends what the reaper finds to be due: properties, and errors that
-// answer the peer's requests. dial starts it, Close joins it through l.control.
-func (l *link) runControl() {
-	defer close(l.control)
+// run sends what the reaper finds to be due: properties, and errors that
+// answer the peer's requests. dial starts it, Close joins it through ended.
+func (c *control) run() {
+	defer close(c.ended)
 	for {
 		select {
-		case <-l.ctl:
-		case <-l.done:
+		case <-c.due:
+		case <-c.l.done:
 			return
 		}
-		for {
-			m := l.props.next()
-			if m == nil {
-				break
-			}
-			if err := l.sendControl(m); err != nil {
-				l.fail(err)
+		for m := c.l.props.next(); m != nil; m = c.l.props.next() {
+			if err := c.send(m); err != nil {
+				c.l.fail(err)
 				return
 			}
 		}
 	}
 }
 
-// sendControl sends m and waits until it has gone out.
-func (l *link) sendControl(m wire.Message) error {
-	h := m.Fixed()
+// send sends m and waits until it has gone out.
+func (c *control) send(m wire.Message) error {
+	l, h := c.l, m.Fixed()
 	h.Credits = uint32(l.credits.requested)
 	if h.Proc == wire.ProcError {
 		// It answers a call of the peer's and has the grant of that direction.
 		h.Credits = uint32(max(1, l.d.cfg.CallbackCredits))
 	}
-	b := wire.Encode(l.ctlBuf.Bytes(), m)
-	wr := []verbs.SendWR{{ID: l.controlID(), Op: verbs.OpSend, Signaled: true, Local: mem.Vec{l.ctlBuf.Slice(0, len(b))}}}
+	b := wire.Encode(c.buf.Bytes(), m)
+	wr := []verbs.SendWR{{ID: l.controlID(), Op: verbs.OpSend, Signaled: true, Local: mem.Vec{c.buf.Slice(0, len(b))}}}
 	for {
 		room := l.awaitRoom()
 		_, err := l.conn.PostSend(wr)
@@ -70,7 +78,7 @@ func (l *link) sendControl(m wire.Message) error {
 		}
 	}
 	select {
-	case <-l.ctlSent:
+	case <-c.sent:
 	case <-l.done:
 		return errLinkDead
 	}
@@ -95,7 +103,7 @@ func (l *link) received2(m wire.Message) {
 		l.breach(l.props.received(m))
 		l.d.noteTerms(l)
 	}
-	l.kick()
+	l.control.wake()
 }
 
 func refusal2(xid uint32, code wire.ErrCode, f wire.Fault) *wire.Error {
@@ -114,7 +122,7 @@ func (l *link) refuse2(e *wire.ParseError) {
 		return
 	}
 	l.breach(l.props.answer(refusal2(e.Header.XID, e.Answer, e.Fault)))
-	l.kick()
+	l.control.wake()
 }
 
 // breach ends the link when the reaper is done with its batch, if err is not nil.

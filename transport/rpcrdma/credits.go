@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // credits limits the calls under way on one connection (RFC 8166 section
@@ -18,6 +19,9 @@ import (
 // it and a live call has to wait, the connection must be replaced.
 type credits struct {
 	requested int
+
+	// inForce is limit, once it is what a reply granted.
+	inForce atomic.Int64
 
 	mu      sync.Mutex
 	limit   int
@@ -121,7 +125,11 @@ func (c *credits) grant(n uint32) (limit, change int) {
 	if uint64(n) < uint64(limit) {
 		limit = max(int(n), 1)
 	}
+	if c.inForce.Load() == int64(limit) {
+		return limit, 0
+	}
 	c.mu.Lock()
+	c.inForce.Store(int64(limit))
 	change = limit - c.limit
 	c.limit, c.granted = limit, true
 	c.serve()

@@ -3,6 +3,8 @@ package rpcrdma
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
 	"testing"
 )
 
@@ -128,5 +130,94 @@ func TestClogged(t *testing.T) {
 	close(dead)
 	if err := <-done; !errors.Is(err, errLinkDead) {
 		t.Error(err)
+	}
+}
+
+// untilTrue returns when cond, which a running goroutine is about to make true, is.
+func untilTrue(t *testing.T, mu *sync.Mutex, cond func() bool) {
+	t.Helper()
+	for ctx := within(t, patience); ctx.Err() == nil; {
+		mu.Lock()
+		ok := cond()
+		mu.Unlock()
+		if ok {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Fatal("it never happened")
+}
+
+func TestCreditsAreFirstComeFirstServed(t *testing.T) {
+	c := newCredits(4)
+	if waited, err := c.acquire(context.Background(), nil); waited || err != nil {
+		t.Fatal(waited, err)
+	}
+	order := make(chan int, 3)
+	ctx, cancel := context.WithCancel(context.Background())
+	for i := range 3 {
+		use := context.Background()
+		if i == 1 {
+			use = ctx
+		}
+		go func() {
+			_, err := c.acquire(use, nil)
+			if (err != nil) != (i == 1) {
+				t.Errorf("waiter %d: %v", i, err)
+			}
+			order <- i
+		}()
+		untilTrue(t, &c.mu, func() bool { return len(c.waiting[live]) == i+1 })
+	}
+	cancel()
+	if got := <-order; got != 1 {
+		t.Errorf("%d came first", got)
+	}
+	for _, want := range []int{0, 2} {
+		c.release()
+		if got := <-order; got != want {
+			t.Errorf("%d came, want %d", got, want)
+		}
+	}
+	for _, g := range []struct {
+		grant uint32
+		limit int
+	}{{3, 3}, {0, 1}, {5, 4}, {0xffffffff, 4}} {
+		if limit, _ := c.grant(g.grant); limit != g.limit {
+			t.Errorf("grant %d: limit %d", g.grant, limit)
+		}
+	}
+	dead := make(chan struct{})
+	close(dead)
+	c.grant(1)
+	if _, err := c.acquire(context.Background(), dead); !errors.Is(err, errLinkDead) {
+		t.Errorf("got %v", err)
+	}
+	if c.used != 1 {
+		t.Errorf("%d credits used", c.used)
+	}
+}
+
+// TestCreditHandedOverToOneWhoLeaves gives up waiting just as a credit comes.
+func TestCreditHandedOverToOneWhoLeaves(t *testing.T) {
+	c := newCredits(1)
+	for range 500 {
+		if _, err := c.acquire(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.acquire(ctx, nil)
+			done <- err
+		}()
+		go cancel()
+		c.release()
+		if <-done == nil {
+			c.release()
+		}
+		if c.used != 0 {
+			t.Fatalf("%d credits used", c.used)
+		}
 	}
 }

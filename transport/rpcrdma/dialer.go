@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -178,7 +179,8 @@ type dialer struct {
 	// regions are the arenas given to Register.
 	regions map[*mem.Arena]verbs.MemoryRegion
 	// long is made by the first Dial, and longRegion its registration.
-	long       *longPool
+	long       *longbuf.Pool
+	longAcct   longbuf.Account
 	longRegion verbs.MemoryRegion
 	closed     bool
 }
@@ -250,7 +252,7 @@ func (d *dialer) Dial(ctx context.Context) (transport.Link, error) {
 }
 
 // longBuffers returns the pool of long buffers, made at the first need.
-func (d *dialer) longBuffers() (*longPool, error) {
+func (d *dialer) longBuffers() (*longbuf.Pool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -268,7 +270,8 @@ func (d *dialer) longBuffers() (*longPool, error) {
 		_ = a.Close()
 		return nil, err
 	}
-	d.long, d.longRegion = newLongPool(a), r
+	d.long, d.longRegion = longbuf.New(a), r
+	d.longAcct.Limit = d.long.Stats().Size
 	return d.long, nil
 }
 
@@ -291,7 +294,7 @@ func (d *dialer) Close() error {
 	clear(d.regions)
 	if d.long != nil {
 		keep(d.longRegion.Close())
-		keep(d.long.arena.Close())
+		keep(d.long.Arena.Close())
 	}
 	return first
 }

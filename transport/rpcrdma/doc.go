@@ -11,7 +11,7 @@
 //
 // A call runs on its caller's goroutine from end to end (exchange.go): a credit
 // and a slot are taken, the call is encoded into the slot's registered buffer,
-// MakePlan chooses how it travels, and the binds of its keys and the Send are
+// plan.Make chooses how it travels, and the binds of its keys and the Send are
 // posted in one batch. The reaper finds the call of each reply by its XID, and
 // gives the receive buffer to the slot in exchange for the slot's own. The
 // caller makes invalid the keys that the responder left valid, and decodes.
@@ -90,7 +90,7 @@
 //   - No receive is posted that is smaller than what the peer may count on.
 //   - What a message about properties says is in force before the next message
 //     is looked at; what it makes due is kept in a queue that is bounded, and
-//     sent by runControl, or by the next of the server's workers.
+//     sent by control.run, or by the next of the server's workers.
 //   - Each refusal that a call yields to forbids something that it had; it is
 //     sent again maxResends times at most.
 //   - Memory opened for a long backward call is fenced before it is given back.
@@ -100,16 +100,16 @@
 // Of a Server: one runWatch for each Serve, and for each client one runConn,
 // which reaps, and its runWorkers, which post replies and reap what of them is
 // done by then. Serve joins runWatch and runConn, runConn its workers.
-// Server.mu, serverConn.mu, backchannel.mu and serverPool.mu are leaves, except
+// Server.mu, serverConn.mu, backchannel.mu and longbuf.Pool.mu are leaves, except
 // that receives are posted with serverConn.mu held. serverConn.telling comes
 // before them, and is held while messages about properties are posted.
 //
-// Of a requester: for each link one runReaper, one runControl, which sends what
-// version 2 has besides calls, and, if configured, one runDone and a runBack for
-// each credit of backward calls, started by Dial, joined by Link.Close. A stall
-// timer only ever ends the link.
+// Of a requester: for each link one runReaper; one control.run, which sends what
+// version 2 has besides calls, unless the link stays in version 1; and, if configured, one runDone and a runBack for
+// each credit of backward calls, started by Dial, joined by Link.Close. The stall
+// timer (stall.go) only ever ends the link.
 //
-// Its locks: link.mu, credits.mu and longPool.mu are leaves, except that the reaper
+// Its locks: link.mu, credits.mu, stall.mu and longbuf.Pool.mu are leaves, except that the reaper
 // updates grants with link.mu held: link.mu before credits.mu. dialer.mu is
 // held while arenas are registered with the device. No lock is held while
 // posting or waiting. props.mu is a leaf, taken with any of the others held.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -16,10 +16,6 @@ import (
 // reaper to put the reply into the slot, makes invalid the keys that the
 // responder left valid, and only then decodes.
 func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
-	if !l.enter() {
-		return l.failure(transport.NotSent, errLinkDead)
-	}
-	defer l.users.Done()
 	if err := ctx.Err(); err != nil {
 		return l.failure(transport.NotSent, err)
 	}
@@ -29,6 +25,7 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 	}
 	if err == errClogged {
 		l.fail(err)
+		err = errLinkDead
 	}
 	if err != nil {
 		return l.failure(transport.NotSent, err)
@@ -39,10 +36,6 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 // ExchangeOverdue is Exchange for a call that takes its credit from those that
 // overdue calls may have.
 func (l *link) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
-	if !l.enter() {
-		return l.failure(transport.NotSent, errLinkDead)
-	}
-	defer l.users.Done()
 	if err := l.credits.acquireOverdue(ctx, l.done); err != nil {
 		return l.failure(transport.NotSent, err)
 	}
@@ -51,11 +44,12 @@ func (l *link) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Cal
 
 // exchangeIn makes a call that has a credit of the share given.
 func (l *link) exchangeIn(ctx context.Context, in share, xid uint32, c *transport.Call) error {
-	s := l.takeSlot(xid)
-	if s == nil {
+	s, err := l.takeSlot(xid)
+	if err != nil {
 		l.credits.releaseOf(in)
-		return l.failure(transport.NotSent, errBusyXID)
+		return l.failure(transport.NotSent, err)
 	}
+	defer l.users.Done()
 	s.share = in
 	return l.exchange(ctx, s, xid, c)
 }
@@ -67,7 +61,7 @@ const maxResends = 8
 // exchange sends the call, and sends it again, otherwise, when the responder has
 // refused it in a way that can be helped.
 func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
-	s.demands = Demands{}
+	s.demands = plan.Demands{}
 	for fate, resends := transport.NotSent, 0; ; fate, resends = transport.Unknown, resends+1 {
 		if err := l.send(ctx, s, xid, c); err != nil {
 			l.quiesce(ctx, s, true)
@@ -75,8 +69,10 @@ func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.C
 			l.finish(s)
 			return l.failure(fate, err)
 		}
-		replied := l.await(ctx, s)
-		l.quiesce(ctx, s, replied)
+		replied, quiet := l.await(ctx, s)
+		if !quiet {
+			l.quiesce(ctx, s, replied)
+		}
 		if !replied && s.exposed {
 			// Nothing but the connection's end makes its keys invalid.
 			l.fail(errExposed)
@@ -118,7 +114,7 @@ func (l *link) renew(s *slot) {
 	s.state, s.fault = slotWaiting, nil
 	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
 	s.terms = l.termsNow()
-	s.terms.Demands = s.terms.with(s.demands)
+	s.terms.Demands = s.terms.With(s.demands)
 }
 
 // send encodes and posts the call. After an error nothing has been sent, but
@@ -132,6 +128,7 @@ func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call)
 	last := &s.wrs[len(s.wrs)-1]
 	l.mu.Lock()
 	s.keys = append(s.keys[:0], s.binds...)
+	l.putSpare(s)
 	last.Signaled = l.tells(len(s.wrs), last.Signaled)
 	s.sending = last.Signaled
 	l.sending(s)
@@ -175,8 +172,8 @@ func (l *link) noteLoss(err error) {
 // got something, or until stop, which is ctx's or nil. A peer that takes nothing
 // off the wire for too long costs the link.
 func (l *link) post(ctx context.Context, s *sender, stop <-chan struct{}) (posted int, err error) {
-	l.arm(ctx, s)
-	defer s.stall.Stop()
+	l.stall.set(ctx, &s.deadline)
+	defer s.deadline.clear()
 	posted, err = l.conn.PostSend(s.wrs)
 	for errors.Is(err, verbs.ErrQueueFull) {
 		room := l.awaitRoom()
@@ -207,26 +204,11 @@ func (l *link) awaitRoom() <-chan struct{} {
 	return l.room
 }
 
-// tellRoom wakes those who wait for room in the send queue.
+// tellRoom wakes those who wait for room in the send queue. l.mu is held.
 func (l *link) tellRoom() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.room != nil {
 		close(l.room)
 		l.room = nil
-	}
-}
-
-// arm starts s.stall. When ctx has a deadline, the patience beyond it is short.
-func (l *link) arm(ctx context.Context, s *sender) {
-	d := l.d.cfg.StallLimit
-	if t, ok := ctx.Deadline(); ok {
-		d = min(d, max(time.Until(t), 0)+time.Second)
-	}
-	if s.stall == nil {
-		s.stall = time.AfterFunc(d, func() { l.fail(errStalled) })
-	} else {
-		s.stall.Reset(d)
 	}
 }
 
@@ -246,9 +228,10 @@ func (l *link) unbound(s *slot, posted int) {
 	l.mu.Unlock()
 }
 
-// await waits for the reply. When it returns false the slot is abandoned: a
-// reply that comes later is dropped.
-func (l *link) await(ctx context.Context, s *slot) (replied bool) {
+// await waits for the reply. Unless it has replied the slot is abandoned: a
+// reply that comes later is dropped. quiet: there is nothing for quiesce to do, as for most calls whose key the
+// responder has made invalid.
+func (l *link) await(ctx context.Context, s *slot) (replied, quiet bool) {
 	for {
 		over := false
 		select {
@@ -260,14 +243,35 @@ func (l *link) await(ctx context.Context, s *slot) (replied bool) {
 		}
 		l.mu.Lock()
 		replied = s.state == slotReplied
-		if over && !replied {
+		switch {
+		case replied:
+			quiet = l.retire(s)
+		case over:
 			s.state = slotAbandoned
 		}
 		l.mu.Unlock()
 		if over || replied {
-			return replied
+			return replied, quiet
 		}
 	}
+}
+
+// retire takes back the windows of s, if the peer can reach nothing by them and no posted request needs the caller's
+// memory, and reports whether that is so. l.mu is held.
+func (l *link) retire(s *slot) bool {
+	if s.sending || s.invalidating {
+		return false
+	}
+	for _, k := range s.keys {
+		if !k.dead {
+			return false
+		}
+	}
+	for _, k := range s.keys {
+		l.windows = append(l.windows, k.window)
+	}
+	s.keys = s.keys[:0]
+	return true
 }
 
 // quiesce returns when the peer can reach nothing by the call's keys, and no
@@ -324,8 +328,8 @@ func (l *link) freeWindows(ctx context.Context, s *slot) {
 	})
 	l.mu.Unlock()
 	l.d.stats.localInvalidations.Add(uint64(len(s.binds)))
-	l.arm(ctx, &s.sender)
-	defer s.stall.Stop()
+	l.stall.set(ctx, &s.deadline)
+	defer s.deadline.clear()
 	for _, k := range s.binds {
 		k.window.Free()
 	}
@@ -334,8 +338,8 @@ func (l *link) freeWindows(ctx context.Context, s *slot) {
 // settle waits for the completions that s has asked for, or for the end of the
 // link, after which they do not matter.
 func (l *link) settle(ctx context.Context, s *slot) {
-	l.arm(ctx, &s.sender)
-	defer s.stall.Stop()
+	l.stall.set(ctx, &s.deadline)
+	defer s.deadline.clear()
 	for {
 		l.mu.Lock()
 		pending := s.invalidating || s.sending || s.reading > 0
@@ -355,7 +359,7 @@ func (l *link) settle(ctx context.Context, s *slot) {
 // releaseLong gives the call's long buffer back; no key reaches it any more.
 func (l *link) releaseLong(s *slot) {
 	if s.lease.Arena != nil {
-		l.long.release(s.lease)
+		l.long.Release(&l.d.longAcct, s.lease)
 	}
 	s.lease, s.longCall, s.longReply = mem.Seg{}, mem.Seg{}, mem.Seg{}
 }
@@ -398,20 +402,20 @@ func (l *link) count(s *slot) {
 	c.calls.Add(1)
 	c.sent.Add(uint64(s.plan.HeaderLen + s.plan.CallLen))
 	switch s.plan.Call {
-	case CallInline:
+	case plan.CallInline:
 		c.inlineCalls.Add(1)
 		if s.plan.Padded {
 			c.paddedCalls.Add(1)
 		}
-	case CallReadChunk:
+	case plan.CallReadChunk:
 		c.readChunks.Add(1)
-	case CallPositionZero:
+	case plan.CallPositionZero:
 		c.positionZero.Add(1)
 	}
 	switch s.plan.Reply {
-	case ReplyWriteList:
+	case plan.ReplyWriteList:
 		c.writeChunks.Add(1)
-	case ReplyChunk:
+	case plan.ReplyChunk:
 		c.replyChunks.Add(1)
 	}
 }

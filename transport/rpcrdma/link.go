@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -18,7 +20,7 @@ type link struct {
 	d       *dialer
 	conn    verbs.Conn
 	credits *credits
-	long    *longPool
+	long    *longbuf.Pool
 	props   *props
 	maxSGE  int
 	// regionKeys is Caps.RegionKeys; names then tells keys and addresses.
@@ -39,7 +41,7 @@ type link struct {
 	done, quiet chan struct{}
 	// users are the exchanges under way.
 	users sync.WaitGroup
-	// undone has room for every slot.
+	// undone has room for every slot; it is nil unless replies come by read chunks.
 	undone chan *slot
 	// back serve what the reaper puts into calledBack, which has room for as
 	// many calls as there are credits for; stopBack ends their context.
@@ -47,6 +49,7 @@ type link struct {
 	calledBack chan call
 	stopBack   context.CancelFunc
 	close      sync.Once
+	stall      stall
 
 	// What only the reaper uses.
 	scratch  wire.Msg
@@ -54,17 +57,15 @@ type link struct {
 	wakeups  []*slot
 	released int // credits of calls given up, to be released after the receives are posted
 
-	// ctl tells runControl that messages are due, ctlSent that the one in
-	// ctlBuf has gone out. control is closed when runControl has ended.
-	ctl, ctlSent, control chan struct{}
-	ctlBuf                mem.Seg
+	// control is nil on a link that begins, and stays, in version 1.
+	control *control
 
 	mu      sync.Mutex
 	err     error
 	version versionState
 	// terms are those of version 1 until settled, and then of the version
 	// settled on, but for what properties change.
-	terms Terms
+	terms plan.Terms
 	// broken is a breach of the protocol that ends the link.
 	broken  error
 	slots   map[uint32]*slot
@@ -91,14 +92,14 @@ func invalidateID(s *slot) uint64 { return uint64(s.index)<<1 | 1 }
 
 // dial connects, with the receives for all credits posted before the peer can
 // send.
-func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
+func (d *dialer) dial(ctx context.Context, long *longbuf.Pool) (*link, error) {
 	caps := d.cfg.Device.Caps()
 	l := &link{
 		d: d, long: long, credits: newCredits(d.cfg.Credits), maxSGE: caps.MaxSGE,
 		done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
-		ctl: make(chan struct{}, 1), ctlSent: make(chan struct{}, 1), control: make(chan struct{}),
-		undone: make(chan *slot, d.cfg.Credits), calledBack: make(chan call, d.cfg.CallbackCredits),
+		calledBack: make(chan call, d.cfg.CallbackCredits),
 	}
+	l.stall.start(l)
 	backCtx, stopBack := context.WithCancel(context.Background())
 	l.stopBack = stopBack
 	if err := l.layOutArena(); err != nil {
@@ -107,7 +108,7 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	}
 	l.readsIn = max(1, min(readsIn, caps.MaxReadDepth))
 	opts := verbs.ConnOptions{
-		SendQueue: min(caps.MaxQueue, 8*d.cfg.Credits+8*maxPlanSegments),
+		SendQueue: min(caps.MaxQueue, 8*d.cfg.Credits+8*plan.MaxSegments),
 		RecvQueue: d.cfg.receives(),
 		ReadsIn:   l.readsIn,
 		ReadsOut:  d.readsOut(),
@@ -132,15 +133,18 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 	}
 	l.conn, l.sendQueue = conn, opts.SendQueue
 	l.terms = terms(&d.cfg, conn.PrivateData())
-	if d.tries2() {
+	if l.control != nil {
 		l.version = versionTry
 	}
 	d.noteTerms(l)
 	l.reads = min(d.readsOut(), conn.ReadsOut())
 	d.stats.credits.Add(1)
-	go l.runControl()
+	if l.control != nil {
+		go l.control.run()
+	}
 	go l.runReaper()
 	if d.cfg.ReadReplies {
+		l.undone = make(chan *slot, d.cfg.Credits)
 		l.users.Add(1)
 		go l.runDone()
 	}
@@ -153,8 +157,8 @@ func (d *dialer) dial(ctx context.Context, long *longPool) (*link, error) {
 
 // terms are the inline thresholds of version 1, which follow from both sides'
 // sizes (RFC 8797 section 4): 1024 when the peer told none.
-func terms(cfg *DialerConfig, private []byte) Terms {
-	t := Terms{Version: Version1, SendInline: wire.DefaultInline, RecvInline: wire.DefaultInline, NoDDP: cfg.NoDDP, ReadReplies: cfg.ReadReplies}
+func terms(cfg *DialerConfig, private []byte) plan.Terms {
+	t := plan.Terms{Version: Version1, SendInline: wire.DefaultInline, RecvInline: wire.DefaultInline, NoDDP: cfg.NoDDP, ReadReplies: cfg.ReadReplies}
 	if peer, ok := wire.ParsePrivateData(private); ok {
 		t.SendInline = min(cfg.InlineSend, peer.RecvSize)
 		t.RecvInline = min(cfg.InlineRecv, peer.SendSize)
@@ -186,7 +190,9 @@ func (l *link) layOutArena() error {
 	for i := range l.bufs {
 		l.bufs[i] = next(size)
 	}
-	l.ctlBuf = next(maxCtl)
+	if l.d.tries2() {
+		l.control = newControl(l, next(maxCtl))
+	}
 	l.props = newProps(len(l.bufs), size, cfg.InlineSend, backwardSupport(cfg.Callbacks != nil))
 	l.all = make([]slot, cfg.Credits)
 	for i := range l.all {
@@ -268,62 +274,57 @@ func (l *link) fail(err error) {
 func (l *link) Close() error {
 	l.fail(transport.ErrClosed)
 	<-l.quiet
-	<-l.control
+	if l.control != nil {
+		<-l.control.ended
+	}
 	l.users.Wait()
 	var err error
 	l.close.Do(func() {
-		for i := range l.all {
-			if t := l.all[i].stall; t != nil {
-				t.Stop()
-			}
-		}
-		for i := range l.back {
-			if t := l.back[i].stall; t != nil {
-				t.Stop()
-			}
-		}
+		l.stall.timer.Stop()
 		err = l.freeArena()
 	})
 	return err
 }
 
-// enter counts an exchange in, unless the link has ended.
-func (l *link) enter() bool {
+// takeSlot counts an exchange in and takes a slot; the caller has a credit, so there is one, unless the link has ended or
+// a call with the same XID is under way, if only for its reply.
+func (l *link) takeSlot(xid uint32) (*slot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
-		return false
+	switch {
+	case l.err != nil:
+		return nil, errLinkDead
+	case l.slots[xid] != nil:
+		return nil, errBusyXID
 	}
 	l.users.Add(1)
-	return true
-}
-
-// takeSlot takes a slot; the caller has a credit, so there is one. It is nil
-// when a call with the same XID is under way, if only for its reply.
-func (l *link) takeSlot(xid uint32) *slot {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.slots[xid] != nil {
-		return nil
-	}
 	n := len(l.free)
 	s := l.free[n-1]
 	l.free = l.free[:n-1]
 	s.state, s.xid, s.fault = slotWaiting, xid, nil
 	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
 	s.terms = l.termsNow()
+	if n := len(l.windows); n > 0 {
+		s.spare, l.windows = l.windows[n-1], l.windows[:n-1]
+	}
 	l.slots[xid] = s
-	return s
+	return s, nil
 }
 
 // putSlot puts a slot back. l.mu is held; the caller releases the credit after.
 func (l *link) putSlot(s *slot) {
 	delete(l.slots, s.xid)
+	l.putSpare(s)
 	s.state = slotIdle
 	l.free = append(l.free, s)
 }
 
-func (l *link) takeWindow() (verbs.Window, error) {
+// takeWindow takes the slot's spare window, or else one of the link's.
+func (l *link) takeWindow(s *slot) (verbs.Window, error) {
+	if w := s.spare; w != nil {
+		s.spare = nil
+		return w, nil
+	}
 	l.mu.Lock()
 	if n := len(l.windows); n > 0 {
 		w := l.windows[n-1]
@@ -333,4 +334,12 @@ func (l *link) takeWindow() (verbs.Window, error) {
 	}
 	l.mu.Unlock()
 	return l.conn.NewWindow()
+}
+
+// putSpare gives the slot's spare window back. l.mu is held.
+func (l *link) putSpare(s *slot) {
+	if s.spare != nil {
+		l.windows = append(l.windows, s.spare)
+		s.spare = nil
+	}
 }

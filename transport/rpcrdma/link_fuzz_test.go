@@ -265,8 +265,8 @@ func FuzzLink(f *testing.F) {
 		if err := errors.Join(l.Close(), d.Close(), a.Close()); err != nil {
 			t.Error(err)
 		}
-		if d.long.leased != 0 || d.stats.credits.Load() != 0 {
-			t.Errorf("%d long buffers, %d credits left", d.long.leased, d.stats.credits.Load())
+		if d.long.Stats().Leases != 0 || d.stats.credits.Load() != 0 {
+			t.Errorf("%d long buffers, %d credits left", d.long.Stats().Leases, d.stats.credits.Load())
 		}
 	})
 }

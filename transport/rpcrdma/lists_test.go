@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -73,17 +74,17 @@ func TestSeveralChunks(t *testing.T) {
 		name       string
 		lens, room []int
 		words      int
-		call       CallWay
-		reply      ReplyWay
+		call       plan.CallWay
+		reply      plan.ReplyWay
 	}{
-		{"two", []int{5000, 6000}, []int{5000, 6000}, 0, CallReadChunk, ReplyWriteList},
-		{"four, ragged", []int{5001, 6002, 7003, 1}, []int{5001, 6002, 7003, 1}, 0, CallReadChunk, ReplyWriteList},
-		{"partly filled", []int{5001, 10, 300}, []int{9000, 9001, 9002}, 0, CallReadChunk, ReplyWriteList},
-		{"empty ones between", []int{0, 5000, 0, 6001}, []int{0, 5000, 0, 6001}, 0, CallReadChunk, ReplyWriteList},
-		{"nothing for the room", []int{0, 5000, 0}, []int{4000, 5000, 4000}, 0, CallReadChunk, ReplyWriteList},
-		{"long call", []int{5001, 6000}, []int{5001, 6000}, 1000, CallPositionZero, ReplyWriteList},
-		{"five", []int{1000, 1001, 1002, 1003, 1004}, []int{1000, 1001, 1002, 1003, 1004}, 0, CallReadChunk, ReplyChunk},
-		{"long call of five", []int{1000, 1001, 1002, 1003, 1004}, []int{1000, 1001, 1002, 1003, 1004}, 1000, CallPositionZero, ReplyChunk},
+		{"two", []int{5000, 6000}, []int{5000, 6000}, 0, plan.CallReadChunk, plan.ReplyWriteList},
+		{"four, ragged", []int{5001, 6002, 7003, 1}, []int{5001, 6002, 7003, 1}, 0, plan.CallReadChunk, plan.ReplyWriteList},
+		{"partly filled", []int{5001, 10, 300}, []int{9000, 9001, 9002}, 0, plan.CallReadChunk, plan.ReplyWriteList},
+		{"empty ones between", []int{0, 5000, 0, 6001}, []int{0, 5000, 0, 6001}, 0, plan.CallReadChunk, plan.ReplyWriteList},
+		{"nothing for the room", []int{0, 5000, 0}, []int{4000, 5000, 4000}, 0, plan.CallReadChunk, plan.ReplyWriteList},
+		{"long call", []int{5001, 6000}, []int{5001, 6000}, 1000, plan.CallPositionZero, plan.ReplyWriteList},
+		{"five", []int{1000, 1001, 1002, 1003, 1004}, []int{1000, 1001, 1002, 1003, 1004}, 0, plan.CallReadChunk, plan.ReplyChunk},
+		{"long call of five", []int{1000, 1001, 1002, 1003, 1004}, []int{1000, 1001, 1002, 1003, 1004}, 1000, plan.CallPositionZero, plan.ReplyChunk},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := startServerWith(t, ServerConfig{InlineIn: 1024, InlineOut: 1024}, mirror{})

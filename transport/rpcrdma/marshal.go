@@ -2,10 +2,13 @@ package rpcrdma
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -24,7 +27,7 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 	}
 	terms := s.terms
 	terms.NoDDP = terms.NoDDP || !c.Direct()
-	s.plan = MakePlan(&s.shape, terms)
+	s.plan = plan.Make(&s.shape, terms)
 	l.encodePadded(s, xid, c)
 	if err := l.leaseLong(ctx, s); err != nil {
 		return err
@@ -68,13 +71,13 @@ func (l *link) measure(s *slot, c *transport.Call) error {
 	for _, m := range s.cw.Marks() {
 		sp := s.addRuns(c.Send[m.Index])
 		s.send = append(s.send, sp)
-		s.shape.Send = append(s.shape.Send, Item{Off: m.Off, Len: m.Len, Segs: sp.to - sp.from})
+		s.shape.Send = append(s.shape.Send, plan.Item{Off: m.Off, Len: m.Len, Segs: sp.to - sp.from})
 		out += m.Len
 	}
 	for _, v := range c.Recv {
 		sp := s.addRuns(v)
 		s.recv = append(s.recv, sp)
-		s.shape.Recv = append(s.shape.Recv, Item{Len: v.Len(), Segs: sp.to - sp.from})
+		s.shape.Recv = append(s.shape.Recv, plan.Item{Len: v.Len(), Segs: sp.to - sp.from})
 		in += v.Len()
 	}
 	if most := l.d.cfg.MaxPayload; out > most || in > most {
@@ -87,8 +90,8 @@ func (l *link) measure(s *slot, c *transport.Call) error {
 // no two calls can each hold what the other waits for.
 func (l *link) leaseLong(ctx context.Context, s *slot) error {
 	call := 0
-	if s.plan.Call == CallPositionZero {
-		call = s.plan.streamLen(&s.shape)
+	if s.plan.Call == plan.CallPositionZero {
+		call = s.plan.StreamLen(&s.shape)
 		if call <= s.call.Len {
 			call = 0
 		}
@@ -98,7 +101,7 @@ func (l *link) leaseLong(ctx context.Context, s *slot) error {
 		return nil
 	}
 	at := (call + 7) &^ 7
-	seg, err := l.long.lease(ctx, l.done, at+reply)
+	seg, err := l.lend(ctx, at+reply)
 	if err != nil {
 		return err
 	}
@@ -106,27 +109,30 @@ func (l *link) leaseLong(ctx context.Context, s *slot) error {
 	return nil
 }
 
-// streamLen is the length of the buffer in which the call's stream is laid out,
-// with the padding of payloads that are in the stream, and with Copy the
-// payloads.
-func (p *Plan) streamLen(s *Shape) int {
-	if p.Copy {
-		return p.CallLen
+// lend leases n bytes of the dialer's long buffers.
+func (l *link) lend(ctx context.Context, n int) (mem.Seg, error) {
+	seg, err := l.long.Lease(ctx, l.done, &l.d.longAcct, n)
+	switch {
+	case errors.Is(err, longbuf.ErrTooLarge):
+		return mem.Seg{}, &tooLongError{need: n, have: l.d.longAcct.Limit}
+	case errors.Is(err, longbuf.ErrEnded):
+		return mem.Seg{}, errLinkDead
 	}
-	n := s.Head
-	for i, it := range s.Send {
-		if !p.Reduced.has(i) {
-			n += xdr.Pad(it.Len)
-		}
-	}
-	return n
+	return seg, err
+}
+
+// tooLongError says that a message needs more than there ever is.
+type tooLongError struct{ need, have int }
+
+func (e *tooLongError) Error() string {
+	return fmt.Sprintf("message of %d bytes exceeds the %d there are for long messages", e.need, e.have)
 }
 
 // provideForReply offers the write chunks or the reply chunk of the plan.
 func (l *link) provideForReply(s *slot) error {
 	lists := &s.request.Lists
 	switch s.plan.Reply {
-	case ReplyWriteList:
+	case plan.ReplyWriteList:
 		for i, it := range s.shape.Recv[:s.plan.Written] {
 			for _, seg := range s.runs[s.recv[i].from:s.recv[i].to] {
 				if err := l.offer(s, seg); err != nil {
@@ -146,7 +152,7 @@ func (l *link) provideForReply(s *slot) error {
 			from = to
 		}
 		lists.Write = s.chunks[:s.plan.Written]
-	case ReplyChunk:
+	case plan.ReplyChunk:
 		if err := l.offer(s, s.longReply); err != nil {
 			return err
 		}
@@ -171,28 +177,28 @@ func (l *link) gather(s *slot, c *transport.Call) error {
 	marks, src := s.cw.Marks(), s.cw.Bytes()
 	buf, whole := s.call, false
 	switch s.plan.Call {
-	case CallInline, CallReadChunk:
+	case plan.CallInline, plan.CallReadChunk:
 		payloads := 0
 		for i, it := range s.shape.Send {
-			if !s.plan.Reduced.has(i) {
-				payloads += it.padded()
+			if !s.plan.Reduced.Has(i) {
+				payloads += it.Padded()
 			}
 		}
-		whole = payloads <= copyInline || 1+s.shape.pieces(s.plan.Reduced) > l.maxSGE
-	case CallPositionZero:
+		whole = payloads <= copyInline || 1+s.shape.Pieces(s.plan.Reduced) > l.maxSGE
+	case plan.CallPositionZero:
 		whole = s.plan.Copy
 		if s.longCall.Len > 0 {
 			buf = s.longCall
 		}
 	}
-	n := layOut(buf.Bytes(), src, marks, c.Send, s.plan.Reduced, whole)
+	n := plan.LayOut(buf.Bytes(), src, marks, c.Send, s.plan.Reduced, whole)
 	stream := buf.Slice(0, n)
 	if whole {
 		s.pieces = append(s.pieces[:0], piece{stream, true})
 	} else {
 		s.cut(stream, marks, s.plan.Reduced)
 	}
-	if s.plan.Call == CallPositionZero {
+	if s.plan.Call == plan.CallPositionZero {
 		s.request.Proc = wire.ProcNoMsg
 		if err := l.positionZero(s, stream); err != nil {
 			return err
@@ -204,7 +210,7 @@ func (l *link) gather(s *slot, c *transport.Call) error {
 // readChunks lets the peer fetch the reduced payloads.
 func (l *link) readChunks(s *slot, marks []xdr.Mark) error {
 	for i, sp := range s.send {
-		if !s.plan.Reduced.has(i) {
+		if !s.plan.Reduced.Has(i) {
 			continue
 		}
 		for _, seg := range s.runs[sp.from:sp.to] {
@@ -254,7 +260,7 @@ func (l *link) bind(s *slot, seg mem.Seg, access verbs.Access) (rkey uint32, add
 		s.exposed = true
 		return l.names.Next(seg), l.names.Addr(seg), nil
 	}
-	w, err := l.takeWindow()
+	w, err := l.takeWindow(s)
 	if err != nil {
 		return 0, 0, err
 	}

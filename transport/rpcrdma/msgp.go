@@ -6,6 +6,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
@@ -48,7 +49,7 @@ func (l *link) appendPadded(s *slot) {
 // encodePadded encodes the call again, padded, if that is wanted and fits.
 func (l *link) encodePadded(s *slot, xid uint32, c *transport.Call) {
 	want := l.d.cfg.Padding
-	if want.Align == 0 || s.terms.Version != Version1 || s.plan.Call != CallInline || l.d.noPadding.Load() {
+	if want.Align == 0 || s.terms.Version != Version1 || s.plan.Call != plan.CallInline || l.d.noPadding.Load() {
 		return
 	}
 	large := false

@@ -320,7 +320,7 @@ func dialPeer(t testing.TB, addr netip.AddrPort, change func(*DialerConfig)) *ri
 		}
 		check("link", r.Close())
 		check("second close of the link", r.Close())
-		if n := d.long.leased; n != 0 {
+		if n := d.long.Stats().Leases; n != 0 {
 			t.Errorf("%d long buffers not returned", n)
 		}
 		if n := d.stats.credits.Load(); n != 0 {

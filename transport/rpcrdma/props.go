@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
@@ -20,6 +21,9 @@ type props struct {
 	receiveMax, sendMax int
 	backward            wire.BackwardSupport
 
+	// resized is set when the receive size is changed for the first time. Receives posted until then have receiveMax.
+	resized atomic.Bool
+
 	mu sync.Mutex
 	// state is that of our request to the peer; asked is the size requested,
 	// under askedXID.
@@ -34,8 +38,8 @@ type props struct {
 	peerBackward wire.BackwardSupport
 
 	// size is that of receives posted from now on, told what the peer may
-	// count on. posted is the size of each receive that waits for a message, 0
-	// for those that do not wait, stale the number of them shorter than size.
+	// count on. posted is the size of each receive that was posted since it
+	// was resized and waits for a message, 0 for others, stale the number of them shorter than size.
 	size, told int
 	posted     []int
 	stale      int
@@ -71,6 +75,9 @@ func backwardSupport(takes bool) wire.BackwardSupport {
 
 // post returns the size with which receive buffer id is to be posted now.
 func (p *props) post(id int) int {
+	if !p.resized.Load() {
+		return p.receiveMax
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.posted[id] = p.size
@@ -81,11 +88,14 @@ func (p *props) post(id int) int {
 // one of an old, smaller size, the peer may be told of the new one (section
 // 6.2.1), and a message is due.
 func (p *props) took(id int) (due bool) {
+	if !p.resized.Load() {
+		return false
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.posted[id]
 	p.posted[id] = 0
-	if n >= p.size || p.stale == 0 {
+	if n == 0 || n >= p.size || p.stale == 0 {
 		return false
 	}
 	if p.stale--; p.stale > 0 {

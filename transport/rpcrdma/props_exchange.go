@@ -117,6 +117,7 @@ func (p *props) respond(req *wire.ReqProp) *wire.ResProp {
 // does already, because it has asked for it. A higher one it may not as long as
 // there are receives of the old size: took tells it later.
 func (p *props) resize(want int) int {
+	p.resized.Store(true)
 	p.size = min(max(want, wire.DefaultInline2), p.receiveMax)
 	p.stale = 0
 	for _, n := range p.posted {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -27,16 +28,16 @@ func (l *link) byReadChunks(s *slot) bool {
 // pull fetches the read chunks of the reply in s into a long buffer. What the
 // reply claims to be is bounded by what the call allows it to be.
 func (l *link) pull(ctx context.Context, s *slot) error {
-	limit := s.shape.ReplyHead + len(s.reply.Lists.Read)*(chunkAlign+4)
+	limit := s.shape.ReplyHead + len(s.reply.Lists.Read)*(plan.Align+4)
 	for _, it := range s.shape.Recv {
-		limit += it.padded()
+		limit += it.Padded()
 	}
-	chunks, total, err := planPull(nil, &s.reply, s.replyLen-s.headerLen, limit)
+	chunks, total, err := plan.Pull(nil, &s.reply, s.replyLen-s.headerLen, limit)
 	if err != nil {
 		return badReply("%v", err)
 	}
 	l.releaseLong(s) // that of a long call has served
-	if s.lease, err = l.long.lease(ctx, l.done, total); err != nil {
+	if s.lease, err = l.lend(ctx, total); err != nil {
 		return err
 	}
 	most := l.d.cfg.Device.Caps().MaxMessage

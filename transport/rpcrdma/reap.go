@@ -23,12 +23,12 @@ func (l *link) runReaper() {
 		for i := range wc[:n] {
 			l.reap(&wc[i])
 		}
+		l.tellRoom()
 		tooBad, broken := l.bad > maxBad, l.broken
 		l.mu.Unlock()
 		if err == nil {
 			err = l.afterBatch()
 		}
-		l.tellRoom()
 		if err == nil && tooBad {
 			err = errGarbage
 		}
@@ -70,8 +70,8 @@ func (l *link) reap(c *verbs.Completion) {
 	switch {
 	case c.Op == verbs.OpRecv:
 		l.received(c)
-	case c.ID == l.controlID():
-		l.ctlSent <- struct{}{}
+	case l.control != nil && c.ID == l.controlID():
+		l.control.sent <- struct{}{}
 	default:
 		i := int(c.ID >> 1)
 		if i >= len(l.all) {
@@ -102,7 +102,7 @@ func (l *link) received(c *verbs.Completion) {
 	l.d.stats.received.Add(uint64(c.Len))
 	h, err := wire.ParseHeader(b, l.accepted())
 	if l.props.took(buf) {
-		l.kick()
+		l.control.wake()
 	}
 	if c.Invalidated {
 		l.invalidated(h.XID, c.InvalidatedKey)
@@ -156,7 +156,7 @@ func (l *link) refused(b []byte) error {
 		return err
 	}
 	if e.Version == Version2 && l.slots[e.XID] == nil && l.props.refused(e.XID) {
-		l.kick()
+		l.control.wake()
 		return nil
 	}
 	s := l.answered(&e.Header, &e)

@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
@@ -49,7 +50,7 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 	}
 	long := 0
 	if reply := h.Lists.Reply; reply != nil {
-		if s.plan.Reply != ReplyChunk {
+		if s.plan.Reply != plan.ReplyChunk {
 			return nil, badReply("it has a reply chunk, and none was offered")
 		}
 		if long, err = returned(reply, s.request.Lists.Reply); err != nil {

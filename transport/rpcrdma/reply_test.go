@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -30,7 +31,7 @@ func paperLink(t testing.TB) (*link, *mem.Arena) {
 	}
 	l := &link{
 		d: d, long: long, credits: newCredits(2), maxSGE: 8, slots: map[uint32]*slot{},
-		done: make(chan struct{}), terms: Terms{Version: Version1, SendInline: 4096, RecvInline: 4096},
+		done: make(chan struct{}), terms: plan.Terms{Version: Version1, SendInline: 4096, RecvInline: 4096},
 	}
 	if err := l.layOutArena(); err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		n := 0
 		c := paperCalls(a, &n)[kind%3]
-		s := l.takeSlot(7)
+		s, _ := l.takeSlot(7)
 		if err := l.marshal(context.Background(), s, 7, c); err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func TestReplyTruncated(t *testing.T) {
 				l.windows = append(l.windows, paperWindow{})
 			}
 			c := paperCalls(a, &n)[kind]
-			s := l.takeSlot(7)
+			s, _ := l.takeSlot(7)
 			if err := l.marshal(context.Background(), s, 7, c); err != nil {
 				t.Fatal(err)
 			}

@@ -177,3 +177,16 @@ func recorded(t testing.TB, file string, field int) (hs [][]byte) {
 	}
 	return hs
 }
+
+func chunkOf(lens ...uint32) wire.Chunk {
+	c := wire.Chunk{}
+	for i, n := range lens {
+		c = append(c, wire.Segment{Handle: uint32(i), Length: n, Offset: uint64(i) << 32})
+	}
+	return c
+}
+
+// rseg is a read segment at a position.
+func rseg(pos, n uint32) wire.ReadSegment {
+	return wire.ReadSegment{Position: pos, Segment: wire.Segment{Handle: 7, Length: n, Offset: 0x1000}}
+}

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
 // headRoom is what a call or reply may be longer than its payload.
@@ -103,7 +105,7 @@ func (cfg *ServerConfig) complete(caps verbs.Caps) error {
 	case cfg.ReadReplies && caps.RegionKeys:
 		// What is opened for one reply would be all clients' memory, and stay open.
 		return fmt.Errorf("rpcrdma: no replies by read chunks over device %s, which has no memory windows", caps.Device)
-	case cfg.MaxPayload < 1 || cfg.ConnMemory > cfg.Memory || cfg.ConnMemory < 2*roundUp(cfg.MaxPayload+headRoom, poolUnit):
+	case cfg.MaxPayload < 1 || cfg.ConnMemory > cfg.Memory || cfg.ConnMemory < 2*longbuf.RoundUp(cfg.MaxPayload+headRoom, longbuf.Unit):
 		return fmt.Errorf("rpcrdma: %d bytes of memory, %d for a client, cannot hold a call with payloads of %d",
 			cfg.Memory, cfg.ConnMemory, cfg.MaxPayload)
 	case caps.MaxQueue < groupWRs+1+cfg.ReadDepth || caps.MaxSGE < 1:
@@ -140,7 +142,7 @@ type ServerStats struct {
 	ReadReplies, Dones uint64
 	// BackwardCalls were made on clients.
 	BackwardCalls uint64
-	Memory        PoolStats
+	Memory        longbuf.Stats
 }
 
 // serverCounters is ServerStats while it counts.
@@ -162,7 +164,7 @@ type Server struct {
 	dev     verbs.Device
 	handler transport.Handler
 	cfg     ServerConfig
-	pool    *serverPool
+	pool    *longbuf.Pool
 	region  verbs.MemoryRegion
 	count   serverCounters
 
@@ -178,16 +180,16 @@ func NewServer(dev verbs.Device, h transport.Handler, cfg ServerConfig) (*Server
 	if err := cfg.complete(dev.Caps()); err != nil {
 		return nil, err
 	}
-	pool, err := newServerPool(cfg.Memory)
+	arena, err := mem.NewArena(cfg.Memory)
 	if err != nil {
 		return nil, err
 	}
-	region, err := dev.Register(pool.arena)
+	region, err := dev.Register(arena)
 	if err != nil {
-		return nil, errors.Join(err, pool.arena.Close())
+		return nil, errors.Join(err, arena.Close())
 	}
 	return &Server{
-		dev: dev, handler: h, cfg: cfg, pool: pool, region: region,
+		dev: dev, handler: h, cfg: cfg, pool: longbuf.New(arena), region: region,
 		stops: map[*context.CancelFunc]struct{}{},
 		conns: map[*serverConn]struct{}{},
 	}, nil
@@ -307,7 +309,7 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	s.done.Wait()
-	return errors.Join(s.region.Close(), s.pool.arena.Close())
+	return errors.Join(s.region.Close(), s.pool.Arena.Close())
 }
 
 // Stats is a snapshot of the counters since NewServer.
@@ -327,7 +329,7 @@ func (s *Server) Stats() ServerStats {
 		Reads: n.reads.Load(), Writes: n.writes.Load(),
 		BytesRead: n.bytesRead.Load(), BytesWritten: n.bytesWritten.Load(),
 		ReadReplies: n.readReplies.Load(), Dones: n.dones.Load(), BackwardCalls: n.backward.Load(),
-		Memory: s.pool.snapshot(),
+		Memory: s.pool.Stats(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

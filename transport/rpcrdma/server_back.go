@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -179,7 +180,7 @@ func (b *backchannel) send(ctx context.Context, s *backSlot, c *transport.Call) 
 	if s.cw.Len() > len(stream) {
 		return fmt.Errorf("%w: %d bytes, %d are allowed", errBackTooLong, head+s.cw.Len(), msg.Len)
 	}
-	n := layOut(stream, s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
+	n := plan.LayOut(stream, s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
 	return b.post(ctx, s, msg.Slice(0, head+n))
 }
 

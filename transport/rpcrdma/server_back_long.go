@@ -8,6 +8,8 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -58,8 +60,8 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 		h.Proc = wire.ProcNoMsg
 	}
 	l := &s.long
-	at := roundUp(call, chunkAlign)
-	if l.lease, err = b.c.s.pool.try(&b.c.acct, at+reply); err != nil {
+	at := longbuf.RoundUp(call, plan.Align)
+	if l.lease, err = b.c.s.pool.Try(&b.c.acct, at+reply); err != nil {
 		return true, err
 	}
 	l.call, l.reply = l.lease.Slice(0, call), l.lease.Slice(at, reply)
@@ -78,9 +80,9 @@ func (b *backchannel) sendLong(ctx context.Context, s *backSlot, c *transport.Ca
 		stream := msg.Slice(room, msg.Len-room).Bytes()
 		s.cw.Reset(stream, c.Send)
 		oncrpc.AppendCall(&s.cw, s.xid, c)
-		n += layOut(stream, s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
+		n += plan.LayOut(stream, s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
 	} else {
-		layOut(l.call.Bytes(), s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
+		plan.LayOut(l.call.Bytes(), s.cw.Bytes(), s.cw.Marks(), c.Send, 0, true)
 		seg, err := b.open(s, l.call, verbs.RemoteRead)
 		if err != nil {
 			return true, err
@@ -185,7 +187,7 @@ func (b *backchannel) fence(s *backSlot, over bool) {
 		b.c.windows = append(b.c.windows, k.window)
 	}
 	b.c.mu.Unlock()
-	b.c.s.pool.release(&b.c.acct, l.lease)
+	b.c.s.pool.Release(&b.c.acct, l.lease)
 	b.mu.Lock()
 	s.long = backLong{keys: l.keys[:0]}
 	b.mu.Unlock()

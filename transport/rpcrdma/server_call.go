@@ -8,6 +8,8 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -42,7 +44,7 @@ type serverCall struct {
 	spare, used int
 	extra       []mem.Seg
 
-	plan   []pulledChunk
+	plan   []plan.Pulled
 	chunks []xdr.Chunk
 	reads  atomic.Int32  // RDMA Reads outstanding, and one while more are to come
 	read   chan struct{} // of capacity 1: told when reads reaches zero
@@ -208,9 +210,9 @@ func (k *serverCall) giveUp(ctx context.Context, err error) {
 		return
 	}
 	k.c.s.cfg.Log.Debug("call refused", "client", k.c.peer, "xid", k.hdr.XID, "err", err)
-	why := refuseCall(wire.ErrBadXDR, wire.Fault{}, "")
+	why := plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "")
 	errors.As(err, &why)
-	k.sendError(ctx, &k.hdr.Header, why.code, why.fault)
+	k.sendError(ctx, &k.hdr.Header, why.Code, why.Fault)
 }
 
 // abandon leaves the call to the end of the connection, and brings that about
@@ -231,26 +233,26 @@ func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
 	limit := k.c.s.cfg.MaxPayload + headRoom
 	var pull int
 	var err error
-	if k.plan, pull, err = planPull(k.plan[:0], &k.hdr, len(inline), limit); err != nil {
+	if k.plan, pull, err = plan.Pull(k.plan[:0], &k.hdr, len(inline), limit); err != nil {
 		return err
 	}
-	if n := len(k.plan); n > maxReadChunks {
-		return refuseCall(wire.ErrReadChunks, wire.Fault{Max: maxReadChunks}, "%d read chunks", n)
+	if n := len(k.plan); n > plan.MaxReadChunks {
+		return plan.Refuse(wire.ErrReadChunks, wire.Fault{Max: plan.MaxReadChunks}, "%d read chunks", n)
 	}
 	if n := k.hdr.ReturnedLen(); n > k.msg.Len {
-		return chunkError("chunk lists whose return takes %d bytes of %d", n, k.msg.Len)
+		return plan.BadChunk("chunk lists whose return takes %d bytes of %d", n, k.msg.Len)
 	}
 	if pull > 0 && !k.c.readable.Load() {
-		return refuseCall(wire.ErrReadChunks, wire.Fault{}, "read chunk on a connection that allows no RDMA Read")
+		return plan.Refuse(wire.ErrReadChunks, wire.Fault{}, "read chunk on a connection that allows no RDMA Read")
 	}
-	k.spare = roundUp(pull, poolUnit)
+	k.spare = longbuf.RoundUp(pull, longbuf.Unit)
 	need := l.Reply.Len()
 	for _, w := range l.Write {
 		need += w.Len()
 	}
 	k.tally(pull > 0)
 	if n := k.spare + min(need, limit); n > 0 {
-		if k.lease, err = k.c.s.pool.lease(ctx, &k.c.acct, n); err != nil {
+		if k.lease, err = k.c.s.pool.Lease(ctx, nil, &k.c.acct, n); err != nil {
 			return err
 		}
 	}
@@ -314,9 +316,9 @@ func (k *serverCall) checkRPC() error {
 	peek.Uint32()
 	switch {
 	case peek.Err() != nil:
-		return chunkError("RPC message cut short: %v", peek.Err())
+		return plan.BadChunk("RPC message cut short: %v", peek.Err())
 	case xid != k.hdr.XID:
-		return chunkError("XID %#x in the RPC message, %#x in the header", xid, k.hdr.XID)
+		return plan.BadChunk("XID %#x in the RPC message, %#x in the header", xid, k.hdr.XID)
 	}
 	return nil
 }
@@ -357,7 +359,7 @@ func (k *serverCall) serve(ctx context.Context) {
 	case k.handled:
 		k.abandon(ctx, errNoReply)
 	default:
-		k.giveUp(ctx, chunkError("RPC header malformed"))
+		k.giveUp(ctx, plan.BadChunk("RPC header malformed"))
 	}
 }
 

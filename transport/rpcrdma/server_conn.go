@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -38,7 +39,7 @@ type serverConn struct {
 	configured atomic.Bool  // by the Connection Configuration Protocol
 
 	arena *mem.Arena // receive buffers, then the calls' buffers
-	acct  poolAccount
+	acct  longbuf.Account
 	props *props
 	// telling is held while messages about properties are posted: one that
 	// overtook another would undo what that says of the receive size.
@@ -64,10 +65,12 @@ type serverConn struct {
 	workers int          // only runConn knows
 	joined  sync.WaitGroup
 
-	granted  atomic.Int32
-	busy     atomic.Int64  // tokens of sends and reads out
-	moved    atomic.Uint64 // completions of sends and reads
-	arrivals atomic.Uint64
+	granted atomic.Int32
+	// receiving is posted, for who does not hold mu.
+	receiving atomic.Int32
+	busy      atomic.Int64  // tokens of sends and reads out
+	moved     atomic.Uint64 // completions of sends and reads
+	arrivals  atomic.Uint64
 
 	mu     sync.Mutex
 	posted int   // receives in use; those from here on were never posted
@@ -95,7 +98,7 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 		s:          s,
 		peer:       req.RemoteAddr().Addr().Unmap().String(),
 		invalidate: p.RemoteInvalidate,
-		acct:       poolAccount{limit: s.cfg.ConnMemory},
+		acct:       longbuf.Account{Limit: s.cfg.ConnMemory},
 		gone:       make(chan struct{}),
 	}
 	c.out.Store(int32(min(s.cfg.InlineOut, p.RecvSize)))
@@ -334,6 +337,9 @@ const padRoom = 4
 
 // postReceives makes sure that n receive buffers are in use.
 func (c *serverConn) postReceives(qp verbs.QP, n int) error {
+	if n <= int(c.receiving.Load()) {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n <= c.posted {
@@ -345,6 +351,7 @@ func (c *serverConn) postReceives(qp verbs.QP, n int) error {
 	}
 	done, err := qp.PostRecv(wr)
 	c.posted += done
+	c.receiving.Store(int32(c.posted))
 	return err
 }
 

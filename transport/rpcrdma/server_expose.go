@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -22,61 +23,34 @@ import (
 // or close them are one group.
 const maxExposed = groupWRs - 1
 
-// inRead as an element of replyPlan.Into: that payload has a read chunk.
-const inRead = -2
-
-// planExposed replans a reply that fits nowhere: payloads that were to stay in
-// the stream get read chunks, and if it still does not fit, the stream gets one
-// at Position Zero. segs tells the segments of a payload.
-func planExposed(p replyPlan, marks []xdr.Mark, segs func(xdr.Mark) int, header, head, room int) replyPlan {
-	if len(p.Into) < len(marks) {
-		return p // a payload exceeds its write chunk
-	}
-	n := 0
-	for i, m := range marks {
-		if p.Into[i] == inStream && m.Len > 0 {
-			p.Into[i] = inRead
-			n += segs(m)
-		}
-	}
-	p.Stream = head
-	switch {
-	case n <= maxExposed && header+wire.ReadListLen(n)+head <= room:
-		p.Kind, p.Exposed = replyRead, n
-	case n < maxExposed && header+wire.ReadListLen(n+1) <= room:
-		p.Kind, p.Exposed = replyReadLong, n+1
-	}
-	return p
-}
-
 // expose makes the requests that open the reply's read chunks to the client, and
 // the read list that names them. It waits while the client owes too many
 // RDMA_DONE.
-func (k *serverCall) expose(ctx context.Context, plan replyPlan, head mem.Seg, marks []xdr.Mark) ([]wire.ReadSegment, error) {
+func (k *serverCall) expose(ctx context.Context, how plan.Reply, head mem.Seg, marks []xdr.Mark) ([]wire.ReadSegment, error) {
 	select {
 	case k.c.exposures <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if err := k.openAll(plan, head, marks); err != nil {
+	if err := k.openAll(how, head, marks); err != nil {
 		// Nothing has been posted yet.
 		k.shelve()
 		<-k.c.exposures
-		return nil, refuseCall(wire.ErrSystem, wire.Fault{}, "%v", err)
+		return nil, plan.Refuse(wire.ErrSystem, wire.Fault{}, "%v", err)
 	}
 	return k.opened, k.owed()
 }
 
 // openAll fills k.opened.
-func (k *serverCall) openAll(plan replyPlan, head mem.Seg, marks []xdr.Mark) (err error) {
+func (k *serverCall) openAll(how plan.Reply, head mem.Seg, marks []xdr.Mark) (err error) {
 	list := k.opened[:0]
-	if plan.Kind == replyReadLong {
+	if how.Kind == plan.ReadLong {
 		if list, err = k.open(list, 0, head); err != nil {
 			return err
 		}
 	}
 	for i, m := range marks {
-		if plan.Into[i] != inRead {
+		if how.Into[i] != plan.InRead {
 			continue
 		}
 		for _, s := range k.payloads[m.Index] {

@@ -72,7 +72,7 @@ func (f *sinkConn) PostSend(wrs []verbs.SendWR) (int, error) {
 			f.t.Errorf("work request %d of %d bytes in %d pieces", wr.Op, n, len(wr.Local))
 		}
 		for _, s := range wr.Local {
-			if s.Arena != f.c.arena && s.Arena != f.c.s.pool.arena {
+			if s.Arena != f.c.arena && s.Arena != f.c.s.pool.Arena {
 				f.t.Error("memory that is not registered")
 			}
 			_ = s.Bytes()
@@ -218,8 +218,9 @@ func FuzzServerMessage(f *testing.F) {
 		if len(c.free) != cap(c.free) || len(c.reads) != 0 || len(c.sends) != 0 || c.busy.Load() != 0 {
 			t.Errorf("%d calls free, %d reads and %d sends out", len(c.free), len(c.reads), len(c.sends))
 		}
-		if st := s.pool.snapshot(); st.Used != 0 || c.acct.used != 0 || c.acct.peak > c.acct.limit {
-			t.Errorf("memory %+v, %+v", st, c.acct)
+		used, peak := s.pool.Usage(&c.acct)
+		if st := s.pool.Stats(); st.Used != 0 || used != 0 || peak > c.acct.Limit {
+			t.Errorf("memory %+v, %d used, %d at most", st, used, peak)
 		}
 		if conn.sent != nil {
 			checkReply(t, conn, msg, headErr)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
@@ -14,19 +16,19 @@ import (
 // recourse to the pool, where it does not wait.
 func (k *serverCall) leasePayload(n int) (mem.Seg, error) {
 	if n < 0 || n > k.c.s.cfg.MaxPayload+headRoom {
-		return mem.Seg{}, errTooLarge
+		return mem.Seg{}, longbuf.ErrTooLarge
 	}
 	if n <= k.lease.Len-k.spare {
 		s := k.lease.Slice(k.spare, n)
-		k.spare = min(roundUp(k.spare+n, chunkAlign), k.lease.Len)
+		k.spare = min(longbuf.RoundUp(k.spare+n, plan.Align), k.lease.Len)
 		return s, nil
 	}
 	if n <= k.scratch.Len-k.used {
 		s := k.scratch.Slice(k.used, n)
-		k.used = min(roundUp(k.used+n, chunkAlign), k.scratch.Len)
+		k.used = min(longbuf.RoundUp(k.used+n, plan.Align), k.scratch.Len)
 		return s, nil
 	}
-	s, err := k.c.s.pool.try(&k.c.acct, n)
+	s, err := k.c.s.pool.Try(&k.c.acct, n)
 	if err != nil {
 		return mem.Seg{}, err
 	}
@@ -39,8 +41,8 @@ func (k *serverCall) leasePayload(n int) (mem.Seg, error) {
 // memory waits for it; the server's limits see to it that it comes.
 func (k *serverCall) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error) {
 	s, err := k.leasePayload(n)
-	if errors.Is(err, errNoMemory) && k.lease.Len == 0 && len(k.extra) == 0 {
-		if s, err = k.c.s.pool.lease(ctx, &k.c.acct, n); err == nil {
+	if errors.Is(err, longbuf.ErrNone) && k.lease.Len == 0 && len(k.extra) == 0 {
+		if s, err = k.c.s.pool.Lease(ctx, nil, &k.c.acct, n); err == nil {
 			k.extra = append(k.extra, s)
 			s = s.Slice(0, n)
 		}
@@ -52,7 +54,7 @@ func (k *serverCall) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error)
 func (k *serverCall) standsInLease() bool {
 	for _, v := range k.payloads[:k.added] {
 		for _, s := range v {
-			if s.Len > 0 && s.Arena == k.c.s.pool.arena {
+			if s.Len > 0 && s.Arena == k.c.s.pool.Arena {
 				return true
 			}
 		}
@@ -63,11 +65,11 @@ func (k *serverCall) standsInLease() bool {
 // giveBack returns what the call has leased. No work request may name it any more.
 func (k *serverCall) giveBack() {
 	if k.lease.Len > 0 {
-		k.c.s.pool.release(&k.c.acct, k.lease)
+		k.c.s.pool.Release(&k.c.acct, k.lease)
 		k.lease, k.spare = mem.Seg{}, 0
 	}
 	for _, s := range k.extra {
-		k.c.s.pool.release(&k.c.acct, s)
+		k.c.s.pool.Release(&k.c.acct, s)
 	}
 	k.extra = k.extra[:0]
 }

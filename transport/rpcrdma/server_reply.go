@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -16,20 +18,20 @@ import (
 func (k *serverCall) sendReply(ctx context.Context, room int) {
 	l := &k.hdr.Lists
 	head, marks := k.reply.Bytes(), k.reply.Marks()
-	plan := planReply(k.into, l, marks, room, len(head), k.msg.Len)
-	if plan.Kind == replyRefused && k.c.exposures != nil && k.hdr.Version == Version1 {
-		plan = planExposed(plan, marks, k.segsOf, room, len(head), k.msg.Len)
+	how := plan.ForReply(k.into, l, marks, room, len(head), k.msg.Len)
+	if how.Kind == plan.Refused && k.c.exposures != nil && k.hdr.Version == Version1 {
+		how = plan.Exposed(how, marks, k.segsOf, maxExposed, room, len(head), k.msg.Len)
 	}
-	k.into = plan.Into
-	if plan.Kind == replyRefused {
+	k.into = how.Into
+	if how.Kind == plan.Refused {
 		k.c.s.cfg.Log.Warn("a reply exceeds what its client provided for", "client", k.c.peer,
 			"xid", k.hdr.XID, "bytes", k.reply.Len())
-		k.giveUp(ctx, plan.Why)
+		k.giveUp(ctx, how.Why)
 		return
 	}
-	headSeg, err := k.settle(ctx, head, room, plan)
-	if errors.Is(err, errTooLarge) || errors.Is(err, errNoMemory) {
-		err = refuseCall(wire.ErrSystem, wire.Fault{}, "reply of %d bytes: %v", k.reply.Len(), err)
+	headSeg, err := k.settle(ctx, head, room, how)
+	if errors.Is(err, longbuf.ErrTooLarge) || errors.Is(err, longbuf.ErrNone) {
+		err = plan.Refuse(wire.ErrSystem, wire.Fault{}, "reply of %d bytes: %v", k.reply.Len(), err)
 	}
 	if err != nil {
 		k.giveUp(ctx, err)
@@ -37,13 +39,13 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	}
 	k.wrs = k.wrs[:0]
 	for i, m := range marks {
-		if plan.Into[i] >= 0 {
+		if how.Into[i] >= 0 {
 			k.addWrites(l.Write[i], k.payloads[m.Index])
 		}
 	}
 	for i, w := range l.Write {
 		n := 0
-		if i < len(marks) && plan.Into[i] >= 0 {
+		if i < len(marks) && how.Into[i] >= 0 {
 			n = marks[i].Len
 		}
 		w.Fill(n)
@@ -55,21 +57,21 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	reply := &k.rep
 	body := k.msg.Slice(0, room)
 	var msg mem.Vec
-	switch plan.Kind {
-	case replyLong:
-		k.addWrites(l.Reply, k.gather(headSeg, 0, marks, plan.Into))
-		l.Reply.Fill(plan.Stream)
+	switch how.Kind {
+	case plan.Long:
+		k.addWrites(l.Reply, k.gather(headSeg, 0, marks, how.Into))
+		l.Reply.Fill(how.Stream)
 		reply.Proc = wire.ProcNoMsg
 		msg = k.local(body)
 		k.c.s.count.longReplies.Add(1)
-	case replyRead, replyReadLong:
+	case plan.Read, plan.ReadLong:
 		l.Reply.Fill(0)
-		if reply.Lists.Read, err = k.expose(ctx, plan, headSeg, marks); err != nil {
+		if reply.Lists.Read, err = k.expose(ctx, how, headSeg, marks); err != nil {
 			k.giveUp(ctx, err)
 			return
 		}
-		n := room + wire.ReadListLen(plan.Exposed)
-		if plan.Kind == replyRead {
+		n := room + wire.ReadListLen(how.Exposed)
+		if how.Kind == plan.Read {
 			// Nothing but the stream's head is left to follow the longer header.
 			copy(k.msg.Slice(n, headSeg.Len).Bytes(), headSeg.Bytes())
 			n += headSeg.Len
@@ -81,9 +83,9 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	default:
 		l.Reply.Fill(0)
 		body = k.msg.Slice(0, room+len(head))
-		msg = k.gather(body, room, marks, plan.Into)
+		msg = k.gather(body, room, marks, how.Into)
 		if len(msg) > k.c.s.dev.Caps().MaxSGE {
-			msg = k.local(k.insert(body.Len, room, marks, plan.Into))
+			msg = k.local(k.insert(body.Len, room, marks, how.Into))
 		}
 	}
 	send := verbs.SendWR{Op: verbs.OpSend, Local: msg}
@@ -202,11 +204,11 @@ func (c *serverConn) post(ctx context.Context, id int, wrs []verbs.SendWR, wc []
 // where: in msg after the header, or, if it outgrew that or the header will, in
 // memory leased for the call. When there is none, a reply that has nothing in the
 // call's own gives that back, and waits.
-func (k *serverCall) settle(ctx context.Context, head []byte, room int, plan replyPlan) (mem.Seg, error) {
+func (k *serverCall) settle(ctx context.Context, head []byte, room int, how plan.Reply) (mem.Seg, error) {
 	if len(head) == 0 {
 		return mem.Seg{}, nil
 	}
-	if len(head) <= k.msg.Len-room && plan.Kind != replyReadLong {
+	if len(head) <= k.msg.Len-room && how.Kind != plan.ReadLong {
 		s := k.msg.Slice(room, len(head))
 		if b := s.Bytes(); &b[0] != &head[0] {
 			copy(b, head)
@@ -214,7 +216,7 @@ func (k *serverCall) settle(ctx context.Context, head []byte, room int, plan rep
 		return s, nil
 	}
 	s, err := k.req.Lease(len(head))
-	if errors.Is(err, errNoMemory) && !k.standsInLease() {
+	if errors.Is(err, longbuf.ErrNone) && !k.standsInLease() {
 		k.giveBack()
 		s, err = k.leaseUnoffered(ctx, len(head))
 	}
@@ -229,7 +231,7 @@ func (k *serverCall) settle(ctx context.Context, head []byte, room int, plan rep
 func (k *serverCall) gather(head mem.Seg, shift int, marks []xdr.Mark, into []int) mem.Vec {
 	start, at := len(k.sg), 0
 	for i, m := range marks {
-		if into[i] != inStream || m.Len == 0 {
+		if into[i] != plan.InStream || m.Len == 0 {
 			continue
 		}
 		if cut := m.Off + shift; cut > at {
@@ -256,7 +258,7 @@ func (k *serverCall) gather(head mem.Seg, shift int, marks []xdr.Mark, into []in
 func (k *serverCall) insert(n, shift int, marks []xdr.Mark, into []int) mem.Seg {
 	total := n
 	for i, m := range marks {
-		if into[i] == inStream {
+		if into[i] == plan.InStream {
 			total += m.Len + xdr.Pad(m.Len)
 		}
 	}
@@ -264,7 +266,7 @@ func (k *serverCall) insert(n, shift int, marks []xdr.Mark, into []int) mem.Seg 
 	end, tail := total, n // b[tail:n] has been moved to its place from end on
 	for i := len(marks) - 1; i >= 0; i-- {
 		m := marks[i]
-		if into[i] != inStream {
+		if into[i] != plan.InStream {
 			continue
 		}
 		cut := m.Off + shift

@@ -182,7 +182,7 @@ func TestSilence(t *testing.T) {
 				}
 			}
 			r.mu.Unlock()
-			if r.d.long.leased != 0 {
+			if r.d.long.Stats().Leases != 0 {
 				t.Error("long buffer not returned")
 			}
 			// The only credit is still taken, until the reply.
@@ -270,7 +270,7 @@ func TestKeysDieWithTheCall(t *testing.T) {
 				case <-time.After(patience):
 					t.Fatal("the connection goes on")
 				}
-				if bytes.Contains(r.arena.Bytes(), []byte("evil")) || bytes.Contains(r.d.long.arena.Bytes(), []byte("evil")) {
+				if bytes.Contains(r.arena.Bytes(), []byte("evil")) || bytes.Contains(r.d.long.Arena.Bytes(), []byte("evil")) {
 					t.Error("memory was written after the call")
 				}
 			})

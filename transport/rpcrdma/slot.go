@@ -1,8 +1,7 @@
 package rpcrdma
 
 import (
-	"time"
-
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -55,10 +54,10 @@ type slot struct {
 
 	cw, hw  xdr.Writer
 	r       xdr.Reader
-	terms   Terms // in force when the call was marshalled
-	demands Demands
-	shape   Shape
-	plan    Plan
+	terms   plan.Terms // in force when the call was marshalled
+	demands plan.Demands
+	shape   plan.Shape
+	plan    plan.Plan
 	request wire.Msg
 	// segs backs the chunks of request.
 	segs []wire.Segment
@@ -67,12 +66,14 @@ type slot struct {
 	runs       []mem.Seg
 	send, recv []span
 	pieces     []piece
-	chunks     [maxPlanChunks]wire.Chunk
-	ends       [maxPlanChunks]int // of the chunks, in segs
+	chunks     [plan.MaxChunks]wire.Chunk
+	ends       [plan.MaxChunks]int // of the chunks, in segs
 	local      []mem.Seg
 	// binds are the keys of the first requests to be posted.
 	binds  []key
 	placed []int
+	// spare is a window that nothing is bound to, taken together with the slot.
+	spare verbs.Window
 	// exposed: with region keys, the peer was told where to write or read.
 	exposed bool
 	// pulled are the read chunks of the reply, in the lease.
@@ -106,9 +107,8 @@ type slot struct {
 
 // sender is what posting needs.
 type sender struct {
-	wrs []verbs.SendWR
-	// stall gives the link up when it runs out.
-	stall *time.Timer
+	wrs      []verbs.SendWR
+	deadline deadline
 }
 
 // span is the segments from to to of slot.runs.
@@ -155,51 +155,13 @@ func (s *slot) addRuns(v mem.Vec) span {
 	return span{from, len(s.runs)}
 }
 
-// layOut makes room in dst, which may be src's own memory, for what of the
-// payloads goes into the stream src: their padding, and with whole the
-// payloads too. It returns the new length. Reduced payloads, which travel in
-// chunks of their own, leave nothing.
-func layOut(dst, src []byte, marks []xdr.Mark, payloads []mem.Vec, reduced itemSet, whole bool) int {
-	room := func(i int) int {
-		n := marks[i].Len
-		switch {
-		case n == 0 || reduced.has(i):
-			return 0
-		case whole:
-			return n + xdr.Pad(n)
-		}
-		return xdr.Pad(n)
-	}
-	end := len(src)
-	for i := range marks {
-		end += room(i)
-	}
-	total, from := end, len(src)
-	for i := len(marks) - 1; i >= 0; i-- {
-		n := room(i)
-		if n == 0 {
-			continue
-		}
-		m := marks[i]
-		tail := from - m.Off
-		copy(dst[end-tail:end], src[m.Off:from])
-		end, from = end-tail-n, m.Off
-		if whole {
-			payloads[m.Index].CopyOut(0, dst[end:end+m.Len])
-		}
-		clear(dst[end+n-xdr.Pad(m.Len) : end+n])
-	}
-	copy(dst[:end], src[:from])
-	return total
-}
-
 // cut lists in s.pieces what a call laid out in stream consists of, with the
 // payloads where they stand but for the reduced ones.
-func (s *slot) cut(stream mem.Seg, marks []xdr.Mark, reduced itemSet) {
+func (s *slot) cut(stream mem.Seg, marks []xdr.Mark, reduced plan.Set) {
 	s.pieces = s.pieces[:0]
 	at, shift := 0, 0
 	for i, m := range marks {
-		if m.Len == 0 || reduced.has(i) {
+		if m.Len == 0 || reduced.Has(i) {
 			continue
 		}
 		if end := m.Off + shift; end > at {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"github.com/rdmafs/rdmafs/verbs/mem"
 	"slices"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
@@ -141,12 +143,12 @@ func FuzzRequester2(f *testing.F) {
 		d := dice(script)
 		l, a := paperLink(t)
 		l.version = versionTry
-		l.ctl = make(chan struct{}, 1)
+		l.control = newControl(l, mem.Seg{})
 		n := 0
 		for xid := uint32(7); len(d) > 0 && l.broken == nil && xid < 40; xid++ {
 			c := paperCalls(a, &n)[d.byte()%3]
-			s := l.takeSlot(xid)
-			s.demands = Demands{}
+			s, _ := l.takeSlot(xid)
+			s.demands = plan.Demands{}
 			for resends := 0; ; resends++ {
 				if resends > 12 {
 					t.Fatal("sent again without end")
@@ -157,7 +159,7 @@ func FuzzRequester2(f *testing.F) {
 				if err := l.marshal(context.Background(), s, xid, c); err != nil {
 					t.Fatal(err)
 				}
-				if total := s.plan.HeaderLen + s.plan.CallLen; s.plan.Call == CallInline && total > s.terms.SendInline {
+				if total := s.plan.HeaderLen + s.plan.CallLen; s.plan.Call == plan.CallInline && total > s.terms.SendInline {
 					t.Fatalf("%d bytes where %d may be", total, s.terms.SendInline)
 				}
 				if inv := s.request.InvHandle; inv != 0 && !slices.Contains(s.request.Lists.Keys(nil), inv) {
@@ -205,8 +207,8 @@ func FuzzRequester2(f *testing.F) {
 			l.releaseLong(s)
 			l.putSlot(s)
 		}
-		if l.long.leased != 0 {
-			t.Errorf("%d long buffers leased", l.long.leased)
+		if l.long.Stats().Leases != 0 {
+			t.Errorf("%d long buffers leased", l.long.Stats().Leases)
 		}
 	})
 }
@@ -233,6 +235,7 @@ func FuzzResponder2(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		d := dice(script)
 		c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut, wire.BackwardNone)
+		c.props.resized.Store(true) // sizes are noted from the beginning
 		c.posted, c.cause = c.receives(), nil
 		for i := range c.posted {
 			c.props.post(i)
@@ -269,7 +272,7 @@ func FuzzResponder2(f *testing.F) {
 				t.Fatal("receive not posted again")
 			}
 			checkProps(t, c.props)
-			if len(c.free) != cap(c.free) || len(c.sends) != 0 || c.busy.Load() != 0 || s.pool.snapshot().Used != 0 {
+			if len(c.free) != cap(c.free) || len(c.sends) != 0 || c.busy.Load() != 0 || s.pool.Stats().Used != 0 {
 				t.Fatalf("%d calls free, %d sends out", len(c.free), len(c.sends))
 			}
 			if conn.sent != nil && h.Version == Version2 && headErr == nil {

@@ -2,6 +2,7 @@ package rpcrdma
 
 import (
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 )
 
@@ -42,7 +43,7 @@ var versionNext = [versionStates][versionEvents]versionState{
 func (d *dialer) tries2() bool { return d.cfg.TryVersion2 && !d.noVersion2.Load() }
 
 // termsNow are the terms for a call that is to be sent next. l.mu is held.
-func (l *link) termsNow() Terms {
+func (l *link) termsNow() plan.Terms {
 	t, cfg := l.terms, &l.d.cfg
 	switch {
 	case l.version != versionSettled:
@@ -105,7 +106,7 @@ func (l *link) heard(h *wire.Header) {
 	l.terms.Version, l.terms.ReadReplies = Version2, false
 	// XIDs as far from those of calls as can be.
 	l.props.begin(h.XID ^ 1<<31)
-	l.kick()
+	l.control.wake()
 	l.d.noteTerms(l)
 }
 

@@ -11,18 +11,50 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// TestVersionTable walks every pair of state and event.
-func TestVersionTable(t *testing.T) {
-	const settled, try, tried = versionSettled, versionTry, versionTried
-	for s, want := range map[versionState][versionEvents]versionState{
-		settled: {versionSent: settled, versionHeard: settled, versionRefuse: settled},
-		try:     {versionSent: tried, versionHeard: settled, versionRefuse: try},
-		tried:   {versionSent: tried, versionHeard: settled, versionRefuse: settled},
-	} {
-		for e := range versionEvents {
-			if got := versionNext[s][e]; got != want[e] {
-				t.Errorf("state %d, event %d: %d, want %d", s, e, got, want[e])
+// TestVersionChoice has a link go through every sequence of what can happen to its choice of the version, and holds it to
+// what section 8 of the draft says: a message in version 2 settles on that, ERR_VERS only in answer to a call in version
+// 2, and nothing unsettles; a link that ends with such a call unanswered is followed by one of version 1.
+func TestVersionChoice(t *testing.T) {
+	const steps = 4
+	events := []string{"call sent", "message in version 2", "ERR_VERS"}
+	for n := range 81 { // 3 to the power of steps
+		l, _ := paperLink(t)
+		l.d.cfg.TryVersion2, l.version, l.control = true, versionTry, newControl(l, mem.Seg{})
+		sent, settled, name := false, uint32(0), ""
+		for k := n; len(name) < steps; k /= len(events) {
+			name += string(rune('0' + k%len(events)))
+			l.mu.Lock()
+			switch k % len(events) {
+			case 0:
+				l.sending(&slot{terms: l.termsNow()})
+				sent = sent || settled == 0
+			case 1:
+				l.heard(&wire.Header{XID: 5, Version: Version2})
+				if settled == 0 {
+					settled = Version2
+				}
+			case 2:
+				e := wire.Error{Header: wire.Header{Version: Version2, Proc: wire.ProcError}, Code: wire.ErrVers, Low: 1, High: 1}
+				if l.agree(&e.Header, &e) {
+					t.Errorf("%s: an error grants credits", name)
+				}
+				if settled == 0 && sent {
+					settled = Version1
+				}
 			}
+			calls, accepts := l.termsNow().Version, l.accepted()
+			l.mu.Unlock()
+			want, wantAccepts := settled, Versions{Low: settled, High: settled}
+			if settled == 0 {
+				want, wantAccepts = Version2, AllVersions
+			}
+			if calls != want || accepts != wantAccepts {
+				t.Errorf("%s (events %q): calls in version %d, want %d; messages in %v", name, events, calls, want, accepts)
+			}
+		}
+		l.gaveUp()
+		if again := settled == Version2 || settled == 0 && !sent; l.d.tries2() != again {
+			t.Errorf("%s (events %q): the next link tries version 2: %v", name, events, !again)
 		}
 	}
 }

@@ -3,20 +3,10 @@ package rpcrdma
 import (
 	"errors"
 
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
-
-// with are the demands d and more together.
-func (d Demands) with(more Demands) Demands {
-	d.NoReadChunks = d.NoReadChunks || more.NoReadChunks
-	d.NoWriteChunks = d.NoWriteChunks || more.NoWriteChunks
-	if more.MaxSegments > 0 && (d.MaxSegments == 0 || more.MaxSegments < d.MaxSegments) {
-		d.MaxSegments = more.MaxSegments
-	}
-	d.MinReply = max(d.MinReply, more.MinReply)
-	return d
-}
 
 // yields tells whether the call in s, which got err, is to be sent again, under
 // the same XID, and notes in s how: the draft, section 7.2.4, says what a
@@ -37,18 +27,18 @@ func (l *link) yields(s *slot, err error) bool {
 	switch re.Code {
 	case wire.ErrReadChunks:
 		l.terms.NoReadChunks = l.terms.NoReadChunks || f.Max == 0
-		if s.plan.Call != CallReadChunk {
+		if s.plan.Call != plan.CallReadChunk {
 			return false // a call with a Position-Zero chunk MUST end
 		}
 		d.NoReadChunks = true
 	case wire.ErrWriteChunks:
-		d.NoWriteChunks = s.plan.Reply == ReplyWriteList
+		d.NoWriteChunks = s.plan.Reply == plan.ReplyWriteList
 	case wire.ErrSegments:
-		d.MaxSegments = int(min(f.Max, maxPlanSegments))
-		l.terms.Demands = l.terms.with(Demands{MaxSegments: d.MaxSegments})
+		d.MaxSegments = int(min(f.Max, plan.MaxSegments))
+		l.terms.Demands = l.terms.With(plan.Demands{MaxSegments: d.MaxSegments})
 	case wire.ErrWriteResource:
 		i := int(f.Index) - 1
-		if s.plan.Reply != ReplyWriteList || f.Needed == 0 || i < 0 || i >= s.plan.Written {
+		if s.plan.Reply != plan.ReplyWriteList || f.Needed == 0 || i < 0 || i >= s.plan.Written {
 			return false
 		}
 		need := s.shape.ReplyHead
@@ -56,7 +46,7 @@ func (l *link) yields(s *slot, err error) bool {
 			if k == i {
 				it.Len = max(it.Len, int(f.Needed))
 			}
-			need += it.padded()
+			need += it.Padded()
 		}
 		d.MinReply = need + xdr.Pad(need)
 	case wire.ErrReplyResource:
@@ -69,7 +59,7 @@ func (l *link) yields(s *slot, err error) bool {
 	if d.MinReply > l.d.cfg.MaxPayload+maxLongHead {
 		return false
 	}
-	if before.with(*d) == before {
+	if before.With(*d) == before {
 		return false
 	}
 	l.d.stats.resends.Add(1)

@@ -1,4 +1,4 @@
-package rpcrdma
+package plan
 
 import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
@@ -30,20 +30,20 @@ const (
 	ReplyChunk
 )
 
-// maxPlanSegments bounds the segments that are named in a list, but for those of
+// MaxSegments bounds the segments that are named in a list, but for those of
 // padding: what the Linux client uses too. A call of more is copied, a reply of
-// more comes in a reply chunk. maxPlanChunks bounds the chunks of a write list.
+// more comes in a reply chunk. MaxChunks bounds the chunks of a write list.
 const (
-	maxPlanSegments = 16
-	maxPlanChunks   = 4
+	MaxSegments = 16
+	MaxChunks   = 4
 )
 
-// itemSet is a set of items, by index. Items beyond the first 64 are in none.
-type itemSet uint64
+// Set is a set of items, by index. Items beyond the first 64 are in none.
+type Set uint64
 
-func (s itemSet) has(i int) bool { return s>>i&1 != 0 }
+func (s Set) Has(i int) bool { return s>>i&1 != 0 }
 
-func (s *itemSet) add(i int) { *s |= 1 << i }
+func (s *Set) Add(i int) { *s |= 1 << i }
 
 // Item is a payload as a plan sees it.
 type Item struct {
@@ -54,7 +54,7 @@ type Item struct {
 	Len, Segs int
 }
 
-func (i Item) padded() int { return i.Len + xdr.Pad(i.Len) }
+func (i Item) Padded() int { return i.Len + xdr.Pad(i.Len) }
 
 // Shape is what of a call decides how it and its reply travel.
 type Shape struct {
@@ -95,6 +95,17 @@ type Demands struct {
 	MinReply int
 }
 
+// With are the demands d and more together.
+func (d Demands) With(more Demands) Demands {
+	d.NoReadChunks = d.NoReadChunks || more.NoReadChunks
+	d.NoWriteChunks = d.NoWriteChunks || more.NoWriteChunks
+	if more.MaxSegments > 0 && (d.MaxSegments == 0 || more.MaxSegments < d.MaxSegments) {
+		d.MaxSegments = more.MaxSegments
+	}
+	d.MinReply = max(d.MinReply, more.MinReply)
+	return d
+}
+
 // segments tells whether a chunk may have n.
 func (d *Demands) segments(n int) bool { return d.MaxSegments == 0 || n <= d.MaxSegments }
 
@@ -106,7 +117,7 @@ type Plan struct {
 	Call  CallWay
 	Reply ReplyWay
 	// Reduced are the payloads of Shape.Send that have read chunks.
-	Reduced itemSet
+	Reduced Set
 	// Copy is set when a Position-Zero call has too many pieces to be named one
 	// by one, so that it must be made one piece.
 	Copy bool
@@ -125,7 +136,7 @@ type Plan struct {
 	ReplyLen int
 }
 
-// MakePlan chooses, with the fewest bytes moved by RDMA that the inline
+// Make chooses, with the fewest bytes moved by RDMA that the inline
 // thresholds allow. A call with one payload in a head of the usual size gets
 // what the Linux client offers as well, at most one chunk in a list, and no call
 // gets a write list together with a reply chunk.
@@ -134,7 +145,7 @@ type Plan struct {
 // must not write it into write chunks (section 3.4.6.2), but ones of RFC 5666
 // do; so that they do not overrun a payload whose length is no multiple of
 // four, its chunk ends with a segment of scratch memory for the padding.
-func MakePlan(s *Shape, t Terms) Plan {
+func Make(s *Shape, t Terms) Plan {
 	p := Plan{HeaderLen: t.emptyHeader()}
 	p.HeaderLen += p.planReply(s, t)
 	p.HeaderLen += p.planCall(s, t)
@@ -146,7 +157,7 @@ func MakePlan(s *Shape, t Terms) Plan {
 func (p *Plan) planReply(s *Shape, t Terms) int {
 	whole, chunks, segs, n := s.ReplyHead, 0, 0, 0
 	for i, it := range s.Recv {
-		whole += it.padded()
+		whole += it.Padded()
 		if it.Len > 0 {
 			chunks = i + 1
 		}
@@ -155,7 +166,7 @@ func (p *Plan) planReply(s *Shape, t Terms) int {
 		p.Reply = ReplyInline
 		return 0
 	}
-	direct := chunks > 0 && chunks <= maxPlanChunks && !t.NoDDP && !t.NoWriteChunks && t.MinReply == 0
+	direct := chunks > 0 && chunks <= MaxChunks && !t.NoDDP && !t.NoWriteChunks && t.MinReply == 0
 	for _, it := range s.Recv[:chunks] {
 		segs += it.Segs
 		chunk := it.Segs
@@ -165,7 +176,7 @@ func (p *Plan) planReply(s *Shape, t Terms) int {
 		direct = direct && t.segments(chunk)
 		n += wire.WriteChunkLen(chunk)
 	}
-	if direct && segs <= maxPlanSegments &&
+	if direct && segs <= MaxSegments &&
 		t.emptyHeader()+n+s.ReplyHead <= t.RecvInline {
 		p.Reply, p.Written = ReplyWriteList, chunks
 		return n
@@ -180,7 +191,7 @@ func (p *Plan) planReply(s *Shape, t Terms) int {
 func (p *Plan) planCall(s *Shape, t Terms) int {
 	p.CallLen = s.Head
 	for _, it := range s.Send {
-		p.CallLen += it.padded()
+		p.CallLen += it.Padded()
 	}
 	if p.HeaderLen+p.CallLen <= t.SendInline {
 		p.Call = CallInline
@@ -190,40 +201,40 @@ func (p *Plan) planCall(s *Shape, t Terms) int {
 	for !t.NoDDP && !t.NoReadChunks && rest > s.Head {
 		largest := -1
 		for i, it := range s.Send[:min(len(s.Send), 64)] {
-			if it.Len > 0 && t.segments(it.Segs) && !p.Reduced.has(i) && (largest < 0 || it.Len > s.Send[largest].Len) {
+			if it.Len > 0 && t.segments(it.Segs) && !p.Reduced.Has(i) && (largest < 0 || it.Len > s.Send[largest].Len) {
 				largest = i
 			}
 		}
-		if largest < 0 || segs+s.Send[largest].Segs > maxPlanSegments {
+		if largest < 0 || segs+s.Send[largest].Segs > MaxSegments {
 			break
 		}
-		p.Reduced.add(largest)
+		p.Reduced.Add(largest)
 		segs += s.Send[largest].Segs
-		rest -= s.Send[largest].padded()
+		rest -= s.Send[largest].Padded()
 		if p.HeaderLen+wire.ReadListLen(segs)+rest <= t.SendInline {
 			p.Call = CallReadChunk
 			return wire.ReadListLen(segs)
 		}
 	}
 	p.Call = CallPositionZero
-	if rest == s.Head && segs < maxPlanSegments {
+	if rest == s.Head && segs < MaxSegments {
 		return wire.ReadListLen(1 + segs)
 	}
 	p.Reduced = 0
-	pieces := s.pieces(0)
-	if pieces > maxPlanSegments || !t.segments(pieces) {
+	pieces := s.Pieces(0)
+	if pieces > MaxSegments || !t.segments(pieces) {
 		p.Copy, pieces = true, 1
 	}
 	return wire.ReadListLen(pieces)
 }
 
-// pieces is the number of segments of a call without its reduced payloads: the
+// Pieces is the number of segments of a call without its reduced payloads: the
 // stretches of the head before, between and after the payloads, to which the
 // padding belongs, and the payloads' own.
-func (s *Shape) pieces(reduced itemSet) int {
+func (s *Shape) Pieces(reduced Set) int {
 	n, at, pad := 0, 0, 0
 	for i, it := range s.Send {
-		if it.Len == 0 || reduced.has(i) {
+		if it.Len == 0 || reduced.Has(i) {
 			continue
 		}
 		if it.Off > at || pad > 0 {
@@ -234,6 +245,22 @@ func (s *Shape) pieces(reduced itemSet) int {
 	}
 	if s.Head > at || pad > 0 {
 		n++
+	}
+	return n
+}
+
+// StreamLen is the length of the buffer in which the call's stream is laid out,
+// with the padding of payloads that are in the stream, and with Copy the
+// payloads.
+func (p *Plan) StreamLen(s *Shape) int {
+	if p.Copy {
+		return p.CallLen
+	}
+	n := s.Head
+	for i, it := range s.Send {
+		if !p.Reduced.Has(i) {
+			n += xdr.Pad(it.Len)
+		}
 	}
 	return n
 }

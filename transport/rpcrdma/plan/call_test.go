@@ -1,4 +1,4 @@
-package rpcrdma
+package plan
 
 import (
 	"fmt"
@@ -119,7 +119,7 @@ func TestPlanTable(t *testing.T) {
 		{"copy from file to file", 4096, false, Shape{Head: 200, ReplyHead: 100,
 			Send: []Item{{Off: 200, Len: 8192, Segs: 1}}, Recv: []Item{{Len: 8192, Segs: 1}}}, rd, wr, 28 + 24 + 24},
 	} {
-		p := MakePlan(&c.s, Terms{Version: Version1, SendInline: c.inline, RecvInline: c.inline, NoDDP: c.noDDP})
+		p := Make(&c.s, Terms{Version: wire.Version1, SendInline: c.inline, RecvInline: c.inline, NoDDP: c.noDDP})
 		if p.Call != c.call || p.Reply != c.reply || p.HeaderLen != c.header {
 			t.Errorf("%s: got call %d reply %d header %d, want %d %d %d",
 				c.name, p.Call, p.Reply, p.HeaderLen, c.call, c.reply, c.header)
@@ -128,16 +128,16 @@ func TestPlanTable(t *testing.T) {
 }
 
 func TestPlanChoosesItems(t *testing.T) {
-	terms := Terms{Version: Version1, SendInline: 1024, RecvInline: 1024}
+	terms := Terms{Version: wire.Version1, SendInline: 1024, RecvInline: 1024}
 	s := Shape{Head: 200, ReplyHead: 100,
 		Send: []Item{{Off: 100, Len: 601, Segs: 1}, {Off: 200, Len: 600, Segs: 1}},
 		Recv: []Item{{}, {Len: 5001, Segs: 1}}}
-	p := MakePlan(&s, terms)
+	p := Make(&s, terms)
 	if p.Reduced != 1 || p.Written != 2 || p.CallLen != 200+604+600 {
 		t.Errorf("got %+v", p)
 	}
 	terms.NoDDP = true
-	if p = MakePlan(&s, terms); p.Reduced != 0 || p.Written != 0 || p.ReplyLen != 100+5004 {
+	if p = Make(&s, terms); p.Reduced != 0 || p.Written != 0 || p.ReplyLen != 100+5004 {
 		t.Errorf("without placement: got %+v", p)
 	}
 }
@@ -147,7 +147,7 @@ func TestPlanChoosesItems(t *testing.T) {
 // nothing within it is sent otherwise.
 func TestPlanAtThresholds(t *testing.T) {
 	for _, inline := range []int{1024, 4096, 65536} {
-		terms := Terms{Version: Version1, SendInline: inline, RecvInline: inline}
+		terms := Terms{Version: wire.Version1, SendInline: inline, RecvInline: inline}
 		for d := -80; d <= 80; d++ {
 			n := inline + d
 			for name, s := range map[string]Shape{
@@ -164,7 +164,7 @@ func TestPlanAtThresholds(t *testing.T) {
 
 func checkPlan(t *testing.T, what string, s *Shape, terms Terms) {
 	t.Helper()
-	p := MakePlan(s, terms)
+	p := Make(s, terms)
 	call, reply := s.Head, s.ReplyHead
 	for _, it := range s.Send {
 		call += it.Len + xdr.Pad(it.Len)
@@ -174,8 +174,8 @@ func checkPlan(t *testing.T, what string, s *Shape, terms Terms) {
 	}
 	reduced, segs := 0, 0
 	for i, it := range s.Send {
-		if p.Reduced.has(i) {
-			reduced += it.padded()
+		if p.Reduced.Has(i) {
+			reduced += it.Padded()
 			segs += it.Segs
 		}
 	}
@@ -197,7 +197,7 @@ func checkPlan(t *testing.T, what string, s *Shape, terms Terms) {
 	case CallReadChunk:
 		provisions -= 24 * segs
 	case CallPositionZero:
-		n := s.pieces(0)
+		n := s.Pieces(0)
 		if p.Copy {
 			n = 1
 		} else if segs > 0 {
@@ -234,7 +234,7 @@ func FuzzPlan(f *testing.F) {
 		if recv > 0 {
 			s.Recv = []Item{{Len: int(recv), Segs: int(recvSegs) + 1}}
 		}
-		terms := Terms{Version: Version1, SendInline: max(int(inline), wire.MinInline), RecvInline: max(int(inline), wire.MinInline), NoDDP: noDDP}
+		terms := Terms{Version: wire.Version1, SendInline: max(int(inline), wire.MinInline), RecvInline: max(int(inline), wire.MinInline), NoDDP: noDDP}
 		checkPlan(t, fmt.Sprintf("%+v at %+v", s, terms), &s, terms)
 	})
 }
