@@ -68,6 +68,9 @@ check:
 	$(STATICCHECK) ./...
 	$(STATICCHECK) -tags knfsd ./test/knfsd/... ./nfsclient/nfstest
 	$(STATICCHECK) -tags guest ./test/knfsd/...
+	$(GO) build -C test/checklocks -o $(CURDIR)/$(BIN)/checklocks .
+	$(GO) test -C test/checklocks .
+	$(GO) vet -vettool=$(CURDIR)/$(BIN)/checklocks ./...
 	@test/imports
 
 # A short search for new inputs with each fuzz target; FUZZTIME=10m for a long one.

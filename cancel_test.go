@@ -20,7 +20,7 @@ type silent struct {
 
 func newSilent(t testing.TB) (*silent, *server) {
 	s := &silent{asked: make(chan struct{}, 100), speak: make(chan struct{})}
-	v := serve(t, nfsd.Faults{Before: func(ctx context.Context, e nfsd.Event) nfsd.Action {
+	v := serve(t, failing(nfsd.Faults{Before: func(ctx context.Context, e nfsd.Event) nfsd.Action {
 		if p := s.proc.Load(); p != 0 && e.Prog == wire.NFSProgram && e.Proc == p {
 			s.asked <- struct{}{}
 			select {
@@ -29,7 +29,7 @@ func newSilent(t testing.TB) (*silent, *server) {
 			}
 		}
 		return nfsd.Proceed
-	}})
+	}}))
 	return s, v
 }
 

@@ -2,8 +2,8 @@ package rdmafs
 
 import (
 	"log/slog"
-	"os"
 
+	"github.com/rdmafs/rdmafs/internal/session"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -35,20 +35,7 @@ type User struct {
 
 func (u *User) cred() nfsclient.Cred {
 	if u == nil {
-		return ownCred()
+		return session.OwnCred()
 	}
 	return nfsclient.Cred{UID: u.UID, GID: u.GID, GIDs: u.Groups}
-}
-
-// ownCred is the user of this process.
-func ownCred() nfsclient.Cred {
-	cr := nfsclient.Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
-	groups, err := os.Getgroups()
-	if err != nil {
-		return cr
-	}
-	for _, g := range groups {
-		cr.GIDs = append(cr.GIDs, uint32(g))
-	}
-	return cr
 }

@@ -3,20 +3,15 @@ package rdmafs
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"testing"
-	"time"
 
-	"github.com/rdmafs/rdmafs/cache"
-	"github.com/rdmafs/rdmafs/cache/bufpool"
-	"github.com/rdmafs/rdmafs/nfsclient"
-	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/test/nfsd"
-	"github.com/rdmafs/rdmafs/transport"
-	"github.com/rdmafs/rdmafs/transport/reconnect"
+	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
-	"github.com/rdmafs/rdmafs/transport/tcp"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
 )
 
@@ -24,26 +19,22 @@ import (
 type server struct {
 	*nfsd.Server
 	dir       string
-	faults    nfsd.Faults
 	tcp, rdma netip.AddrPort
 }
 
 // serve starts a server for the length of the test.
-func serve(t testing.TB, faults ...nfsd.Faults) *server {
+func serve(t testing.TB, changes ...func(*nfsd.Config)) *server {
 	t.Helper()
 	v := &server{dir: t.TempDir()}
-	if len(faults) > 0 {
-		v.faults = faults[0]
-	}
 	if err := os.Chmod(v.dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	cfg := nfsd.Config{Exports: []nfsd.Export{{Dir: v.dir, Path: "/export", Squash: nfsd.SquashNone, Async: true}}}
+	for _, change := range changes {
+		change(&cfg)
+	}
 	var err error
-	v.Server, err = nfsd.New(nfsd.Config{
-		Exports: []nfsd.Export{{Dir: v.dir, Path: "/export", Squash: nfsd.SquashNone, Async: true}},
-		Faults:  &v.faults,
-	})
-	if err != nil {
+	if v.Server, err = nfsd.New(cfg); err != nil {
 		t.Fatal(err)
 	}
 	dev := iwarp.Open(iwarp.Config{})
@@ -61,48 +52,33 @@ func serve(t testing.TB, faults ...nfsd.Faults) *server {
 	return v
 }
 
+// failing has a server carry out faults.
+func failing(f nfsd.Faults) func(*nfsd.Config) { return func(c *nfsd.Config) { c.Faults = &f } }
+
 var networks = []string{"tcp", "iwarp"}
+
+const loopback = "127.0.0.1:/export"
+
+// options are those for a network, and words if any.
+func (v *server) options(t testing.TB, network, words string) *Options {
+	o := fmt.Sprintf("proto=tcp,port=%d,mountport=%d,", v.tcp.Port(), v.tcp.Port())
+	if network == "iwarp" {
+		o = fmt.Sprintf("rdma=iwarp,port=%d,mountport=%d,", v.rdma.Port(), v.tcp.Port())
+	}
+	return &Options{Mount: o + words, Log: testlog.New(t)}
+}
 
 // open opens the export, and closes it when the test ends.
 func (v *server) open(t testing.TB, network string) *FS {
 	t.Helper()
-	ctx := context.Background()
-	d, err := tcp.NewDialer(tcp.Config{Addr: v.tcp})
+	f, err := Open(context.Background(), loopback, v.options(t, network, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var dialer transport.Dialer = d
-	if network == "iwarp" {
-		dev := iwarp.Open(iwarp.Config{})
-		t.Cleanup(func() { dev.Close() })
-		dialer = rpcrdma.NewDialer(rpcrdma.DialerConfig{Device: dev, Addr: v.rdma})
-	}
-	caller := reconnect.New(dialer, reconnect.Config{Timeo: time.Minute, Retrans: 2})
-	cl, err := nfs3.Mount(ctx, nfs3.Config{Host: "loopback", Addr: v.tcp.Addr(), Export: "/export", Caller: caller, MountPort: v.tcp.Port(),
-		Dial: func(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
-			d, err := tcp.NewDialer(tcp.Config{Addr: to})
-			return reconnect.New(d, reconnect.Config{Retrans: -1}), err
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := bufpool.New(bufpool.Config{Limit: 16 << 20, Register: cl.Register, Unregister: cl.Unregister})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cache.New(cl, pool, cache.Config{RSize: 1 << 20, WSize: 1 << 20, AcRegMin: 3 * time.Second, AcRegMax: time.Minute, AcDirMin: 30 * time.Second, AcDirMax: time.Minute, ReadAhead: 4 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := newFS(c, ownCred(), false, func(ctx context.Context) error {
-		return errors.Join(c.Close(ctx), pool.Close(), cl.Close(ctx), dialer.Close())
-	})
 	t.Cleanup(func() {
-		if err := f.Close(ctx); err != nil && !errors.Is(err, os.ErrClosed) {
+		if err := f.Close(context.Background()); err != nil && !errors.Is(err, fs.ErrClosed) {
 			t.Error("Close:", err)
 		}
 	})
 	return f
 }
-
-var _ = nfsclient.OK

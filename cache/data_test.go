@@ -166,9 +166,9 @@ func TestWritesCarryTheOpenersCredentials(t *testing.T) {
 	write(t, g, []byte("bb"), 2)
 	write(t, g, []byte("b"), 4)
 	f.i.mu.Lock()
-	for _, e := range f.i.wb.dirty {
-		if e.cr.UID != bob.UID || e.off != 2 {
-			t.Errorf("dirty at %d for user %d", e.off, e.cr.UID)
+	for _, e := range f.i.wb.Dirty() {
+		if e.Cred().UID != bob.UID || e.Off() != 2 {
+			t.Errorf("dirty at %d for user %d", e.Off(), e.Cred().UID)
 		}
 	}
 	f.i.mu.Unlock()
@@ -295,10 +295,12 @@ func TestBackgroundWritesAndCommits(t *testing.T) {
 	}
 }
 
+// TestJukeboxIsRetried: WRITE and COMMIT are; other calls the Client itself makes
+// again.
 func TestJukeboxIsRetried(t *testing.T) {
 	srv := newFake(t)
 	var mu sync.Mutex
-	left := map[string]int{"READ": 1, "WRITE": 1, "COMMIT": 1}
+	left := map[string]int{"WRITE": 1, "COMMIT": 1}
 	srv.hook = func(op string, done bool) error {
 		mu.Lock()
 		defer mu.Unlock()

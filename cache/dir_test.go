@@ -229,12 +229,7 @@ func TestSeek(t *testing.T) {
 
 func TestServerWithoutReaddirplus(t *testing.T) {
 	srv := newFake(t)
-	srv.hook = func(op string, done bool) error {
-		if op == "READDIRPLUS" {
-			return fail(op, nfsclient.ErrNotSupp)
-		}
-		return nil
-	}
+	srv.noPlus = true
 	bigDir(t, srv, 150)
 	c := newCache(t, srv, testConfig())
 	if seen := listAll(t, c, 1000); len(seen) != 152 {

@@ -200,7 +200,7 @@ func (f *fake) ReadDir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Han
 		for ; k < len(d.entries) && len(p.Entries) < f.part; k++ {
 			n := f.nodes[d.entries[k].h]
 			e := nfsclient.Dirent{FileID: n.attr.FileID, Name: d.entries[k].name, Cookie: d.entries[k].cookie}
-			if plus {
+			if plus && !f.noPlus {
 				e.Handle, e.Attr = n.h, n.post()
 			}
 			if f.jump[1] != 0 && e.Cookie == f.jump[1] {

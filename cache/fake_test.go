@@ -28,6 +28,8 @@ type fake struct {
 	fileSync bool
 	// volatile keeps no stable copy: for benchmarks.
 	volatile bool
+	// noPlus has READDIRPLUS give names alone.
+	noPlus bool
 	// dots has READDIR return "." and "..". part is its entries per call.
 	dots bool
 	part int
@@ -35,6 +37,8 @@ type fake struct {
 	coarse int
 	// maxSize, when not 0, is how large it says files may be.
 	maxSize uint64
+
+	watcher nfsclient.Watcher
 
 	mu       sync.Mutex
 	nodes    map[nfsclient.Handle]*fnode
@@ -263,6 +267,8 @@ func (f *fake) Readlink(ctx context.Context, cr nfsclient.Cred, h nfsclient.Hand
 	})
 	return s, a, err
 }
+
+func (f *fake) Watch(w nfsclient.Watcher) { f.watcher = w }
 
 func (f *fake) OpenFile(context.Context, nfsclient.Cred, nfsclient.Handle, nfsclient.OpenMode) (nfsclient.Opened, error) {
 	return nfsclient.Opened{}, nil

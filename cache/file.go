@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/rdmafs/rdmafs/cache/readahead"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -25,7 +26,7 @@ type File struct {
 
 	mu       sync.Mutex
 	released bool
-	ra       readAhead
+	window   readahead.Window
 }
 
 // Open opens a file for whoever may use it so, with attributes from the server
@@ -86,7 +87,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure bool, err error) {
 	for range 2 {
 		i.mu.Lock()
-		sure = i.node.Known() && !i.node.Doubtful()
+		sure = i.node.Valid()
 		i.mu.Unlock()
 		if sure {
 			return true, nil
@@ -97,7 +98,7 @@ func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure b
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.node.Known() && !i.node.Doubtful(), nil
+	return i.node.Valid(), nil
 }
 
 // mayOpen checks the user's rights and refreshes the attributes, with one call:
@@ -160,8 +161,9 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode, open *openin
 		i.ownWritten()
 	}
 	i.removed = false // it has a name that another machine gave it
-	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, open: open, opened: i.wb.errors, told: i.wb.errors}
-	if i.wb.errors > 0 {
+	failed := i.wb.Errors().Count()
+	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, open: open, opened: failed, told: failed}
+	if failed > 0 {
 		c.mu.Lock()
 		if c.lost[i] != nil {
 			f.told--
@@ -182,7 +184,7 @@ func (f *File) Inode() *Inode { return f.i }
 func (f *File) Direct() bool { return f.mode.Direct }
 
 // Release ends the use of f; data not yet written goes on being written. What
-// was staged for reading goes with the last opening, and so does a file that
+// was read ahead is dropped with the last opening, and so is a file that
 // was removed while open.
 func (f *File) Release() {
 	f.mu.Lock()

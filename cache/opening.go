@@ -39,7 +39,7 @@ func (c *Cache) openServer(ctx context.Context, cr nfsclient.Cred, i *Inode, mod
 	if r.Attr != nil {
 		i.mu.Lock()
 		i.note(st, r.Attr)
-		i.unlock()
+		i.mu.Unlock()
 	}
 	return c.newOpening(cr, i.h, r.State), nil
 }
@@ -62,6 +62,12 @@ func (o *opening) hold() *opening {
 	}
 	return o
 }
+
+// Hold is hold, for write-back.
+func (o *opening) Hold() { o.hold() }
+
+// Release is release, for write-back.
+func (o *opening) Release() { o.release() }
 
 // release gives a reference back. With the last one the server is told, in the
 // background: any lock but Cache.mu may be held. When the mount has ended the

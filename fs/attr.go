@@ -36,8 +36,8 @@ func typeOfMode(mode uint32) (nfsclient.FileType, bool) {
 	return 0, false
 }
 
-// setAttr fills what the kernel is told. A larger size than it can have makes it
-// refuse the inode for as long as it holds it.
+// setAttr fills the attributes of a reply. A kernel that is given a size above
+// MaxInt64 marks the inode bad for as long as it holds it.
 func setAttr(out *fuse.Attr, ino uint64, a *nfsclient.Attr) {
 	*out = fuse.Attr{
 		Ino:     ino,
@@ -52,7 +52,7 @@ func setAttr(out *fuse.Attr, ino uint64, a *nfsclient.Attr) {
 	out.SetTimes(&a.Atime, &a.Mtime, &a.Ctime)
 }
 
-// encodeDevice packs a device number as FUSE has it on the wire, the kernel's
+// encodeDevice packs a device number as in FUSE messages, which is the kernel's
 // new_encode_dev: 12 bits of major, 20 of minor.
 func encodeDevice(d nfsclient.Device) uint32 {
 	return d.Minor&0xff | (d.Major&0xfff)<<8 | (d.Minor&^0xff)<<12
@@ -62,7 +62,7 @@ func decodeDevice(v uint32) nfsclient.Device {
 	return nfsclient.Device{Major: v >> 8 & 0xfff, Minor: v&0xff | v>>12&0xfff00}
 }
 
-// setAttrOf reads what a SETATTR request wants changed.
+// setAttrOf decodes a SETATTR request.
 func setAttrOf(in *fuse.SetAttrIn) nfsclient.SetAttr {
 	var s nfsclient.SetAttr
 	if v, ok := in.GetMode(); ok {
@@ -92,7 +92,7 @@ func timeSet(valid, set, now uint32, sec uint64, nsec uint32) (nfsclient.TimeSet
 	return nfsclient.TimeKeep, time.Time{}
 }
 
-// accessMask is the NFS rights that access(2) with mask asks for.
+// accessMask is the NFS rights that access(2) with mask needs.
 func accessMask(mask uint32, dir bool) nfsclient.AccessMask {
 	var m nfsclient.AccessMask
 	if mask&fuse.R_OK != 0 {

@@ -16,31 +16,31 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// creds turns callers into credentials. FUSE carries a caller's user and group,
-// but not its supplementary groups: those are read from /proc for every request
-// whose answer they may decide. Nothing is remembered of a process, so that
-// neither one that has dropped its groups nor one that has got the number of
-// another is taken for what was there before. The calling thread waits for the
-// answer meanwhile: it neither ends nor changes.
+// creds makes credentials of callers. A FUSE request carries the caller's user and
+// group, but not its supplementary groups, which are read from /proc for every
+// request whose result may depend on them. Nothing is cached per process: a process
+// may drop its groups, and its number may be used again. The calling thread is
+// blocked until the reply, so that it neither exits nor changes meanwhile.
 type creds struct {
 	log     *slog.Logger // may be nil
 	outside sync.Once
 	hidden  sync.Once
 }
 
-// ids is the credential for what needs no right, without supplementary groups.
+// ids is the credential for operations that need no right, without supplementary
+// groups.
 func (c *creds) ids(h *fuse.InHeader) nfsclient.Cred {
 	return nfsclient.Cred{UID: h.Uid, GID: h.Gid}
 }
 
-// of is the credential of a request's caller: its effective user and group as
-// the kernel gave them, and its supplementary groups. Where those cannot be
-// seen there are none: the server then refuses what only they would allow.
+// of is the credential of a request's caller: its effective user and group as the
+// kernel gave them, and its supplementary groups. If those cannot be read there are
+// none, and the server refuses what only they would allow.
 func (c *creds) of(h *fuse.InHeader) nfsclient.Cred {
 	cr := c.ids(h)
 	if h.Pid == 0 {
 		c.once(&c.outside, "a process outside this daemon's pid namespace uses the mount: its supplementary groups cannot be seen, "+
-			"so that access that only they give is refused, and a kill while it waits for the server takes effect after %v", unseenGrace)
+			"so that access that only they give is refused, and a kill while it waits for the server takes effect after %v", unseenTimeout)
 		return cr
 	}
 	var p procStatus
@@ -50,8 +50,8 @@ func (c *creds) of(h *fuse.InHeader) nfsclient.Cred {
 		return cr
 	}
 	defer p.free()
-	// Who acts for another user, as overlayfs does for those who mounted it, does
-	// so with that one's groups, which do not show.
+	// A thread may act for another user, as it does below overlayfs for the user who
+	// mounted that. That user's groups cannot be read.
 	if slices.Contains(numbers(p.field("Uid:")), h.Uid) {
 		cr.GIDs = numbers(p.field("Groups:"))
 	}
@@ -70,18 +70,18 @@ type procStatus struct {
 	text []byte
 }
 
-// statusBuffers holds enough for a thread with a few hundred groups; more grow
-// it.
+// statusBuffers are large enough for a thread with a few hundred groups; open
+// grows them for more.
 var statusBuffers = sync.Pool{New: func() any { b := make([]byte, 4096); return &b }}
 
 // maxStatus is more than the 65536 groups of NGROUPS_MAX need.
 const maxStatus = 1 << 20
 
-// errOtherProc: what /proc shows under a number is somebody else.
+// errOtherProc: a number in /proc is of another process than in FUSE requests.
 var errOtherProc = errors.New("/proc is that of another pid namespace")
 
-// ownProc tells whether /proc has processes under the numbers that FUSE gives
-// them, those of the pid namespace that this process is in.
+// ownProc reports whether /proc numbers processes as FUSE does for this process:
+// by the pid namespace that it is in.
 var ownProc = sync.OnceValue(func() bool {
 	var p procStatus
 	if p.open("/proc/self/status") != nil {
@@ -93,7 +93,7 @@ var ownProc = sync.OnceValue(func() bool {
 	return len(all) <= 1 && slices.Equal(numbers(p.field("Pid:")), []uint32{uint32(os.Getpid())})
 })
 
-// read takes the state of a thread just now. free must follow if it succeeds.
+// read reads the state of a thread. free must follow if it succeeds.
 func (p *procStatus) read(tid uint32) error {
 	if !ownProc() {
 		return errOtherProc
@@ -128,7 +128,7 @@ func (p *procStatus) open(path string) error {
 
 func (p *procStatus) free() { statusBuffers.Put(p.buf) }
 
-// field is the value of a line, nil when there is none.
+// field is the value of a line, nil if there is none.
 func (p *procStatus) field(name string) []byte {
 	for line := range bytes.Lines(p.text) {
 		if v, ok := bytes.CutPrefix(line, []byte(name)); ok {

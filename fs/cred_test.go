@@ -74,7 +74,7 @@ func TestOtherProc(t *testing.T) {
 		if got := c.of(h).GIDs; got != nil {
 			t.Errorf("groups %v", got)
 		}
-		if v := judge(h.Pid); v != unseen {
+		if v := checkThread(h.Pid); v != unseen {
 			t.Errorf("verdict %d about a process that cannot be seen", v)
 		}
 	}

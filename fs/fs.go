@@ -28,7 +28,7 @@ type Config struct {
 	DefaultPermissions bool
 	// Options are further ones for fusermount3 or mount(2): "nosuid", …
 	Options []string
-	// MaxNodes bounds the inodes that the kernel knows but nobody uses, where the
+	// MaxNodes bounds the inodes that the kernel knows but that are not in use, if the
 	// kernel can be asked to forget some (Linux 6.18); 0 means 500,000.
 	MaxNodes int
 	// MaxIO bounds one FUSE read or write in bytes; 0 means 1 MiB.
@@ -44,20 +44,20 @@ type Config struct {
 
 // FS serves one mount.
 type FS struct {
-	fuse.RawFileSystem // answers ENOSYS to what we do not have
+	fuse.RawFileSystem // replies ENOSYS to operations that we do not have
 
-	cache  *cache.Cache
-	cfg    Config
-	nodes  *nodes
-	files  handles[*cache.File]
-	dirs   handles[*cache.Dir]
-	creds  creds
-	again  reopens
-	mounts beneath
-	watch  watch
-	pruner sync.WaitGroup
-	kernel *Kernel
-	server *fuse.Server
+	cache      *cache.Cache
+	cfg        Config
+	nodes      *nodes
+	files      handles[*cache.File]
+	dirs       handles[*cache.Dir]
+	creds      creds
+	reopens    reopens
+	mountPaths mountPaths
+	watch      watch
+	pruner     sync.WaitGroup
+	kernel     *Kernel
+	server     *fuse.Server
 
 	// device is the connection's descriptor beside that of go-fuse; only Kernel
 	// writes to it. expires: the kernel can end the validity of a name.
@@ -67,25 +67,25 @@ type FS struct {
 	// dir is where it was mounted, number the device number in the mount table.
 	dir, number string
 
-	dropping chan struct{} // a token for each direct write that waits in written
-	drops    sync.WaitGroup
+	invalidating  chan struct{} // a token for each direct write in invalidateWritten
+	invalidations sync.WaitGroup
 
 	// ctx lives as long as requests may wait; abort ends it.
 	ctx   context.Context
 	abort context.CancelFunc
 }
 
-// maxBackground is how many asynchronous requests the kernel may have under
-// way. Its default, 12, starves read-ahead over a network.
+// maxBackground is how many asynchronous requests the kernel may have outstanding.
+// Its default, 12, starves read-ahead over a network.
 const maxBackground = 128
 
-// capabilities are what we ask of the kernel beyond what go-fuse does. With
+// capabilities are those we ask for besides go-fuse's own. With
 // DIRECT_IO_ALLOW_MMAP, since Linux 6.6, a file opened with O_DIRECT can be mapped
 // shared: the kernel writes stored pages back before direct I/O.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_DIRECT_IO_ALLOW_MMAP
 
-// maxRequestBytes bounds the memory of requests under way: each WRITE has a
-// buffer of MaxIO until it is answered. The rest waits in the kernel, unread.
+// maxRequestBytes bounds the memory of outstanding requests: each WRITE has a
+// buffer of MaxIO until the reply. The rest stays in the kernel, unread.
 const maxRequestBytes = 256 << 20
 
 // Mount attaches c at dir and starts to serve it. It returns when the mount is
@@ -120,7 +120,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	return f, nil
 }
 
-// mount mounts and has go-fuse agree with the kernel on how to talk.
+// mount mounts, and has go-fuse negotiate capabilities with the kernel.
 func (f *FS) mount() error {
 	maxIO := min(f.cfg.MaxIO, maxKernelIO())
 	plan := mountPlan{source: f.cfg.Source, dir: f.dir, words: slices.Clone(f.cfg.Options), allowOther: f.cfg.AllowOther, maxRead: maxIO}
@@ -156,13 +156,13 @@ func (f *FS) mount() error {
 	}
 	f.device = device
 	if f.server.KernelSettings().SupportsNotify(fuse.NOTIFY_PRUNE) {
-		f.nodes.bound(cmp.Or(f.cfg.MaxNodes, defaultMaxNodes))
+		f.nodes.setLimit(cmp.Or(f.cfg.MaxNodes, defaultMaxNodes))
 	}
 	f.expires = f.server.KernelSettings().Flags64()&fuse.CAP_HAS_EXPIRE_ONLY != 0
 	return nil
 }
 
-// newFS is a file system that is not mounted, and what ends it.
+// newFS makes a file system that is not mounted, and a function that ends it.
 func newFS(c *cache.Cache, k *Kernel, cfg Config) (f *FS, stop func()) {
 	f = &FS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
@@ -171,27 +171,27 @@ func newFS(c *cache.Cache, k *Kernel, cfg Config) (f *FS, stop func()) {
 		creds:         creds{log: cfg.Log},
 		nodes:         newNodes(c),
 		kernel:        k,
-		dropping:      make(chan struct{}, maxDropping),
+		invalidating:  make(chan struct{}, maxInvalidating),
 	}
 	f.ctx, f.abort = context.WithCancel(context.Background())
-	f.watch.start(f.ctx, judge)
+	f.watch.start(f.ctx, checkThread)
 	return f, func() {
 		f.abort()
 		f.watch.joined.Wait()
 	}
 }
 
-// Wait returns when the file system has been unmounted and every request
-// answered.
+// Wait returns when the file system has been unmounted and every request has its
+// reply.
 func (f *FS) Wait() {
 	f.server.Wait()
-	f.drops.Wait()
+	f.invalidations.Wait()
 	f.kernel.attach(nil)
 	f.device.Close()
 	f.abort()
 	f.pruner.Wait()
 	f.watch.joined.Wait()
-	f.mounts.close()
+	f.mountPaths.close()
 }
 
 // Device is the mount's number in the mount table; empty if that did not show
@@ -212,13 +212,13 @@ func (f *FS) Place() (dir string, err error) {
 	return mounttable.Locate(f.number, f.dir, all)
 }
 
-// Abort makes the requests that wait for the server fail, so that a mount whose
-// server is gone can be ended.
+// Abort makes requests that wait for the server fail, so that a mount whose server
+// is gone can be ended.
 func (f *FS) Abort() { f.abort() }
 
 func (f *FS) String() string { return "rdmafs" }
 
-// setEntry fills an answer that gives the kernel one more lookup of e.Inode.
+// setEntry fills a reply that gives the kernel one more lookup of e.Inode.
 func (f *FS) setEntry(ctx *opContext, e cache.Entry, out *fuse.EntryOut) {
 	out.NodeId = f.nodes.take(e.Inode)
 	out.SetEntryTimeout(f.entryTTL(e.EntryTTL))
@@ -227,12 +227,12 @@ func (f *FS) setEntry(ctx *opContext, e cache.Entry, out *fuse.EntryOut) {
 	e.Inode.Told(ctx.asked)
 }
 
-// entryTTL is how long the kernel may walk through a name without asking. For
-// as long it lets everybody through, wherever the name is moved and whatever
-// becomes of the directory's mode. Where several users share the mount and the
-// kernel does not check modes, each step of a path is therefore asked for, by the
-// user who takes it; the cache knows the users' rights. So are all names where
-// the kernel cannot be told that one is valid no longer.
+// entryTTL is how long the kernel may use a name without a lookup. Meanwhile it
+// lets every user through, wherever the name is moved and however the directory's
+// mode changes. If several users share the mount and the kernel does not check
+// modes, it therefore has to look up each step of a path, for the user who walks it;
+// the cache knows the users' rights. The same goes for a kernel that cannot be told
+// that a name is no longer valid.
 func (f *FS) entryTTL(ttl time.Duration) time.Duration {
 	if !f.expires || f.cfg.AllowOther && !f.cfg.DefaultPermissions {
 		return 0

@@ -10,39 +10,39 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// errAborted is EIO, as on a kernel mount that is ended by force: programs try
-// again what fails with EINTR.
+// errAborted is EIO, as on a kernel mount after umount -f: programs retry what
+// fails with EINTR.
 var errAborted = fmt.Errorf("the mount is being ended: %w: %w", context.Canceled, syscall.EIO)
 
-// opContext is the context of one request. FUSE tells us of any signal that
-// the caller gets, down to the preemption signals of a Go program; as with the
-// kernel's NFS client only a fatal one may end an operation, for an
-// interrupted write or rename would have unknown effect. So Done is closed
-// when the caller is being killed or the mount torn down.
+// opContext is the context of one request. The kernel sends an interrupt for any
+// signal that the caller gets, down to the preemption signals of a Go program. As
+// with the kernel's NFS client, only a fatal signal may end an operation, because an
+// interrupted write or rename would have unknown effect. Done is therefore closed
+// when the caller is being killed or the mount is torn down.
 //
-// Most requests are answered without waiting: the watch knows of those whose
-// Done or AfterFunc was called, until end.
+// Only requests that may block are watched: the first call of Done or AfterFunc
+// registers one, end unregisters it.
 type opContext struct {
 	context.Context // the mount's
 	w               *watch
 	cancel          <-chan struct{}
 	pid             uint32
-	asked           uint64 // cache.Mark of when the request came
-	write           bool   // it holds a WRITE's buffer; set before it may wait
+	asked           uint64 // cache.Mark when the request arrived
+	write           bool   // a WRITE, with its buffer; set before it may block
 
 	// Guarded by watch.mu.
 
-	done  chan struct{} // closed when cancelled; nil until asked for
+	done  chan struct{} // closed when cancelled; nil until Done is called
 	err   error         // why it was cancelled
 	after map[*afterFunc]struct{}
 	at    int // index in watch.ops, when watched
 	// watched is set once, ended by end.
 	watched, ended bool
-	// interrupted: cancel is closed. Whether that was a kill is looked at when
-	// look has come.
+	// interrupted: cancel is closed. Whether the signal was fatal is checked at
+	// checkAt.
 	interrupted bool
-	blind       bool // that could not be seen, and look is the end
-	look        time.Time
+	unseen      bool // the thread cannot be inspected, and checkAt is the deadline
+	checkAt     time.Time
 }
 
 type afterFunc struct{ f func() }
@@ -84,7 +84,7 @@ func (c *opContext) Err() error {
 	return c.err
 }
 
-// AfterFunc lets package context do without a goroutine that waits for Done.
+// AfterFunc lets package context propagate cancellation without a goroutine.
 func (c *opContext) AfterFunc(f func()) (stop func() bool) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
@@ -106,8 +106,8 @@ func (c *opContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// runAfter starts what AfterFunc was given; watch.mu is held. As with any
-// context, whoever gave it joins it.
+// runAfter starts the functions given to AfterFunc; watch.mu is held. As with any
+// context, the caller of AfterFunc joins them.
 func (c *opContext) runAfter() {
 	for a := range c.after {
 		go a.f()
@@ -124,9 +124,9 @@ func (c *opContext) finish(err error) {
 	c.runAfter()
 }
 
-// judge looks whether SIGKILL is pending for a thread. The kernel makes every
-// fatal signal a SIGKILL pending for each thread of the process.
-func judge(tid uint32) verdict {
+// checkThread looks whether SIGKILL is pending for a thread. The kernel turns every
+// fatal signal into a SIGKILL pending for each thread of the process.
+func checkThread(tid uint32) verdict {
 	const bit = 1 << (syscall.SIGKILL - 1)
 	var p procStatus
 	if tid == 0 || p.read(tid) != nil {
@@ -139,5 +139,5 @@ func judge(tid uint32) verdict {
 			return dying
 		}
 	}
-	return goesOn
+	return running
 }

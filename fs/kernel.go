@@ -6,14 +6,16 @@ import (
 	"github.com/rdmafs/rdmafs/cache"
 )
 
-// Kernel is the cache's way to the kernel of one mount. It is made before the
-// cache and given to Mount; before the mount and after it, it does nothing.
+// Kernel sends the cache's notifications to the kernel of one mount. It is made
+// before the cache and given to Mount; before the mount and after it, it does
+// nothing.
 //
-// The cache calls it on a goroutine of its own and without locks: the kernel
-// may hold, for the very request that noticed a change, a lock that the
-// invalidation waits for.
+// The cache calls it from goroutines of its own and without locks: the kernel may
+// hold, for the very request that noticed a change, a lock that the invalidation
+// waits for.
 type Kernel struct {
-	// mu keeps the mount from being closed under a notification.
+	// mu is held, shared, by each notification, so that the mount is not closed
+	// meanwhile.
 	mu sync.RWMutex
 	fs *FS
 }
@@ -27,8 +29,7 @@ func (k *Kernel) attach(f *FS) {
 	k.fs = f
 }
 
-// InvalidateInode makes the kernel drop data and attributes of i. That the
-// kernel does not have what it is to drop is no error.
+// InvalidateInode makes the kernel drop data and attributes of i, if it has any.
 func (k *Kernel) InvalidateInode(i *cache.Inode) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -40,8 +41,8 @@ func (k *Kernel) InvalidateInode(i *cache.Inode) {
 	}
 }
 
-// InvalidateEntry makes the kernel look a name up before it believes it again.
-// A kernel that cannot be told so believes none (see entryTTL).
+// InvalidateEntry makes the kernel revalidate a name before it uses it again. A
+// kernel without FUSE_EXPIRE_ONLY is given no name to keep (see entryTTL).
 func (k *Kernel) InvalidateEntry(dir *cache.Inode, name string) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

@@ -29,6 +29,8 @@ func (s *everyName) Root() (nfsclient.Handle, nfsclient.Attr) {
 	return "root", s.attr(nfsclient.Directory, 1)
 }
 
+func (s *everyName) Watch(nfsclient.Watcher) {}
+
 func (s *everyName) Info() nfsclient.Info { return nfsclient.Info{ReadMax: 1 << 20, WriteMax: 1 << 20} }
 
 // Lookup finds a file with a handle of 36 bytes, as of knfsd's.

@@ -10,23 +10,23 @@ import (
 	"github.com/rdmafs/rdmafs/cache"
 )
 
-// nodes maps the numbers by which the kernel names inodes. A number is the
-// place of a slot, and in the upper half how often that was used before; so it
-// stands for one inode in the life of a mount. Inode.Tag is the number of an inode
-// that has a slot.
+// nodes maps the node numbers by which the kernel names inodes. A number is the
+// index of a slot, with the slot's generation in the upper half, so that it stands
+// for one inode in the life of a mount. Inode.Tag is the number of an inode that has
+// a slot.
 type nodes struct {
 	cache *cache.Cache
 
 	mu     sync.RWMutex
 	chunks []*[chunkSlots]slot
 	used   int      // slots used at least once
-	free   []uint32 // of those, the ones that stand for no inode
+	free   []uint32 // of those, the ones without an inode
 
-	// How many the kernel is let know, see bound; limit 0: any number.
-	limit int
-	mark  int           // beyond it the kernel is asked to forget some
-	hand  int           // the slot looked at last
-	over  chan struct{} // capacity 1: the count has passed mark
+	// How many the kernel may know, see setLimit; 0: any number.
+	limit     int
+	threshold int           // above it the kernel is asked to forget some
+	hand      int           // of the clock algorithm: the slot visited last
+	over      chan struct{} // capacity 1: the count is above threshold
 }
 
 // chunkSlots is how many slots are allocated at once.
@@ -35,9 +35,9 @@ const chunkSlots = 512
 type slot struct {
 	inode *cache.Inode
 	// lookups is the kernel's count, and the references we hold.
-	lookups atomic.Int64
-	turn    uint32 // how often the slot was used before
-	// recent: a request has named it since victims came by.
+	lookups    atomic.Int64
+	generation uint32 // how often the slot was used before
+	// recent: a request has named it since the hand passed.
 	recent atomic.Bool
 }
 
@@ -61,7 +61,7 @@ func (t *nodes) find(id uint64) *slot {
 		return nil
 	}
 	s := t.at(place)
-	if s.inode == nil || s.turn != uint32(id>>32) {
+	if s.inode == nil || s.generation != uint32(id>>32) {
 		return nil
 	}
 	return s
@@ -81,8 +81,8 @@ func (t *nodes) get(id uint64) (*cache.Inode, fuse.Status) {
 	return s.inode, fuse.OK
 }
 
-// take gives the kernel one lookup of i, for which it takes over one
-// reference, and returns the number.
+// take gives the kernel one lookup of i, and takes over the caller's reference for
+// it. It returns the number.
 func (t *nodes) take(i *cache.Inode) uint64 {
 	t.mu.RLock()
 	if id := i.Tag; id != 0 {
@@ -116,7 +116,7 @@ func (t *nodes) add(i *cache.Inode) uint64 {
 	s.inode = i
 	s.recent.Store(true)
 	t.added()
-	return uint64(s.turn)<<32 | uint64(place)
+	return uint64(s.generation)<<32 | uint64(place)
 }
 
 // forget drops k of the kernel's lookups and as many references.
@@ -131,7 +131,7 @@ func (t *nodes) forget(id, k uint64) {
 	if left := s.lookups.Add(-int64(k)); left <= 0 {
 		i.Tag, s.inode = 0, nil
 		s.lookups.Store(0)
-		s.turn++
+		s.generation++
 		t.free = append(t.free, uint32(id))
 		t.removed()
 	}
@@ -139,7 +139,7 @@ func (t *nodes) forget(id, k uint64) {
 	t.cache.Forget(i, k)
 }
 
-// number is the number of i if the kernel knows it.
+// number is the node number of i, if the kernel knows it.
 func (t *nodes) number(i *cache.Inode) (uint64, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -28,9 +28,9 @@ func appendNotice(b []byte, kind uint32, fill func([]byte) []byte) []byte {
 
 // appendExpireEntry appends the message that ends the validity of a name, and
 // does no more (FUSE_EXPIRE_ONLY, since Linux 6.2). Without that flag the kernel
-// drops the name and all below it at once: working directories there have no
-// path any more, and what is mounted there is unmounted. With it, the next who
-// walks by looks the name up, and the kernel drops it if it leads elsewhere.
+// drops the name and all below it at once: working directories there lose their
+// path, and what is mounted there is unmounted. With it, the next path walk
+// revalidates the name, and the kernel drops it if it leads elsewhere.
 func appendExpireEntry(b []byte, parent uint64, name string) []byte {
 	return appendNotice(b, notifyEntry, func(b []byte) []byte {
 		b = binary.NativeEndian.AppendUint64(b, parent)

@@ -20,7 +20,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	defer ctx.end()
 	get := f.cache.GetAttr
 	if in.Flags()&fuse.FUSE_GETATTR_FH != 0 {
-		// The kernel asks for itself: where the file ends (read, SEEK_END).
+		// The kernel itself wants to know where the file ends (read, SEEK_END).
 		get = f.cache.GetSize
 	}
 	a, ttl, err := get(ctx, f.creds.ids(&in.InHeader), i)
@@ -87,8 +87,8 @@ func (f *FS) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {
 	return fuse.OK
 }
 
-// granted tells whether got covers want. Of the rights that together make up
-// writing a server may leave out those that do not apply to the object.
+// granted reports whether got covers want. Of the rights that together make up
+// writing, a server may leave out those that do not apply to the object.
 func granted(got, want nfsclient.AccessMask) bool {
 	const write = nfsclient.AccessModify | nfsclient.AccessExtend | nfsclient.AccessDelete
 	if want&write != 0 && got&(nfsclient.AccessModify|nfsclient.AccessExtend) == 0 {
@@ -109,7 +109,7 @@ func (f *FS) StatFs(cancel <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOu
 	if err != nil {
 		return errno(err)
 	}
-	const block = 4096 // sizes come in bytes; a unit that tools can multiply
+	const block = 4096 // NFS counts bytes, statfs blocks
 	*out = fuse.StatfsOut{
 		Blocks:  s.TotalBytes / block,
 		Bfree:   s.FreeBytes / block,

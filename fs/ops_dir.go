@@ -30,9 +30,10 @@ func (f *FS) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntry
 	})
 }
 
-// ReadDirPlus lists names and gives the kernel a lookup of each, but for "." and
-// "..". An entry that is not fresh is listed without a node, and the kernel asks
-// if it is used: a LOOKUP for each would cost more than the listing.
+// ReadDirPlus lists names and gives the kernel a lookup of each, except "." and
+// "..". A name that the cache may not answer without a call is listed without a node,
+// and the kernel looks it up when it is used: one LOOKUP per name would cost more
+// than the listing.
 func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	dir, st := f.nodes.get(in.NodeId)
 	if !st.Ok() {
@@ -47,8 +48,8 @@ func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 		if e.Name != "." && e.Name != ".." {
 			if found, ok := f.cache.Known(cr, dir, e.Name); ok {
 				if found.Inode.Type() == nfsclient.Directory {
-					// The kernel keeps attributes from before a change in that
-					// directory which ends before this answer does.
+					// The kernel would keep attributes from before a change in that
+					// directory which completes before this reply.
 					found.AttrTTL = 0
 				}
 				f.setEntry(ctx, found, eo)
@@ -62,9 +63,9 @@ func dirEntry(e cache.Dirent) fuse.DirEntry {
 	return fuse.DirEntry{Ino: e.Ino, Name: e.Name, Off: e.Off, Mode: modeOfType(e.Type)}
 }
 
-// list gives add the entries from the request's offset on until it has no room.
-// The server is asked once at most: what the rest of the room is for may be of
-// no interest to who seeks.
+// list passes the entries from the request's offset on to add, until that reports
+// that the reply is full. It makes one READDIR call at most: a caller that seeks may
+// not want what would fill the rest of the reply.
 func (f *FS) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(*opContext, cache.Dirent) bool) fuse.Status {
 	d, st := f.dirs.get(in.Fh)
 	if !st.Ok() {

@@ -47,7 +47,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	if err != nil {
 		return errno(err)
 	}
-	if f.again.refuse(in.Pid, in.NodeId, mode.Truncate || i.Sized()) {
+	if f.reopens.refuse(in.Pid, in.NodeId, mode.Truncate || i.Sized()) {
 		file.Release()
 		return fuse.Status(syscall.ESTALE)
 	}
@@ -103,9 +103,9 @@ func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint3
 	defer ctx.end()
 	ctx.write = true
 	write := file.Write
-	stored := in.WriteFlags&fuse.WRITE_CACHE != 0 // by a mapping; in.Flags means nothing then
+	mapped := in.WriteFlags&fuse.WRITE_CACHE != 0 // pages stored to by a mapping; in.Flags is not set
 	switch {
-	case stored:
+	case mapped:
 		write = file.WriteBack
 	case in.Flags&syscall.O_APPEND != 0:
 		write = file.Append
@@ -114,14 +114,14 @@ func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint3
 	if err != nil {
 		return 0, errno(err)
 	}
-	if file.Direct() && !stored {
-		f.written(file.Inode(), int64(in.Offset), n)
+	if file.Direct() && !mapped {
+		f.invalidateWritten(file.Inode(), int64(in.Offset), n)
 	}
 	return uint32(n), fuse.OK
 }
 
-// Flush is close(2) of one descriptor: everything written is made durable, and
-// what went wrong with it told.
+// Flush is close(2) of one descriptor: it makes everything written durable, and
+// returns write errors.
 func (f *FS) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	file, st := f.files.get(in.Fh)
 	if !st.Ok() {

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// Lookup resolves a name. A name that is known not to exist is answered as an
-// entry without a node, which the kernel may keep as such.
+// Lookup resolves a name. The reply to one that is known not to exist is an entry
+// without a node, which the kernel may cache (a negative dentry).
 func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	dir, st := f.nodes.get(h.NodeId)
 	if !st.Ok() {
@@ -27,16 +27,16 @@ func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *
 		}
 	}
 	if err != nil {
-		return f.mounts.spare(f.number, name, errno(err))
+		return f.mountPaths.lookupStatus(f.number, name, errno(err))
 	}
 	f.setEntry(ctx, e, out)
 	return fuse.OK
 }
 
-// Forget gives back lookups.
+// Forget drops lookups of a node.
 func (f *FS) Forget(nodeid, nlookup uint64) { f.nodes.forget(nodeid, nlookup) }
 
-// made answers an operation that made a file.
+// made replies to an operation that made a file.
 func (f *FS) made(ctx *opContext, e cache.Entry, err error, out *fuse.EntryOut) fuse.Status {
 	if err != nil {
 		return errno(err)

@@ -6,29 +6,28 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// defaultMaxNodes is how many inodes the kernel is let know, where Config says
-// nothing else.
+// defaultMaxNodes is how many inodes the kernel may know if Config does not say.
 const defaultMaxNodes = 500_000
 
 // pruneBatch is how many inodes one notification names.
 const pruneBatch = 1024
 
-// bound has the kernel be asked to forget inodes when it knows more than limit.
-// It forgets those that nobody uses; nothing else can be done about the rest, so
-// that it is asked again only when a sixteenth of the limit has been added.
-func (t *nodes) bound(limit int) {
+// setLimit makes runPrune ask the kernel to forget inodes when it knows more than
+// limit. The kernel forgets those that are not in use; nothing can be done about the
+// rest, so that it is asked again only when a sixteenth of the limit was added.
+func (t *nodes) setLimit(limit int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.limit, t.mark = limit, limit
+	t.limit, t.threshold = limit, limit
 	t.over = make(chan struct{}, 1)
 }
 
-// slack is by how much the count must grow to have the kernel asked again.
+// slack is by how much the count must grow before the kernel is asked again.
 func (t *nodes) slack() int { return t.limit/16 + 1 }
 
 // added is called when the count has grown; mu is held.
 func (t *nodes) added() {
-	if t.limit > 0 && t.held() > t.mark {
+	if t.limit > 0 && t.held() > t.threshold {
 		select {
 		case t.over <- struct{}{}:
 		default:
@@ -37,12 +36,12 @@ func (t *nodes) added() {
 }
 
 // removed is called when the count has fallen; mu is held.
-func (t *nodes) removed() { t.mark = max(t.limit, min(t.mark, t.held()+t.slack())) }
+func (t *nodes) removed() { t.threshold = max(t.limit, min(t.threshold, t.held()+t.slack())) }
 
-// victims are the numbers of inodes that the kernel is to forget, so many that
-// an eighth of the limit is free then: those that no request has named since the
-// hand came by last.
-func (t *nodes) victims() (ids []uint64) {
+// candidates are the numbers of inodes that the kernel should forget, so many that
+// an eighth of the limit becomes free: those that no request has named since the
+// hand passed last.
+func (t *nodes) candidates() (ids []uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	want := t.held() - t.limit + t.limit/8
@@ -60,10 +59,10 @@ func (t *nodes) victims() (ids []uint64) {
 		s := t.at(uint32(t.hand))
 		if s.inode != nil && !s.recent.Swap(false) {
 			ids = append(ids, s.inode.Tag)
-			s.recent.Store(true) // once is enough, if somebody uses it
+			s.recent.Store(true) // not again at once, if it is in use
 		}
 	}
-	t.mark = max(t.limit, t.held()+t.slack())
+	t.threshold = max(t.limit, t.held()+t.slack())
 	return ids
 }
 
@@ -76,7 +75,7 @@ func (f *FS) runPrune(ctx context.Context) {
 			return
 		case <-f.nodes.over:
 		}
-		for ids := f.nodes.victims(); len(ids) > 0; {
+		for ids := f.nodes.candidates(); len(ids) > 0; {
 			n := min(len(ids), pruneBatch)
 			if !f.server.PruneNotify(ids[:n]).Ok() || ctx.Err() != nil {
 				break

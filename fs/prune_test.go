@@ -19,7 +19,7 @@ func TestVictims(t *testing.T) {
 	const limit = 160
 	c := newEveryName(t)
 	table := newNodes(c)
-	table.bound(limit)
+	table.setLimit(limit)
 	var all []uint64
 	for k := range limit + 20 {
 		e, err := c.Lookup(context.Background(), nfsclient.Cred{}, c.Root(), fmt.Sprint(k))
@@ -34,13 +34,13 @@ func TestVictims(t *testing.T) {
 		default:
 		}
 		if want := table.count() > limit; over != want {
-			t.Errorf("%d inodes: asked for victims %v, want %v", table.count(), over, want)
+			t.Errorf("%d inodes: asks for candidates %v, want %v", table.count(), over, want)
 		}
 	}
 	excess := table.count() - limit
-	first := table.victims()
+	first := table.candidates()
 	if len(first) != excess+limit/8 {
-		t.Errorf("%d victims of %d inodes, want %d", len(first), table.count(), excess+limit/8)
+		t.Errorf("%d candidates of %d inodes, want %d", len(first), table.count(), excess+limit/8)
 	}
 	seen := map[uint64]bool{fuse.FUSE_ROOT_ID: true}
 	for _, id := range first {
@@ -55,7 +55,7 @@ func TestVictims(t *testing.T) {
 			table.get(id)
 		}
 	}
-	for _, id := range table.victims() {
+	for _, id := range table.candidates() {
 		if seen[id] {
 			t.Errorf("the victim %#x has had its turn", id)
 		}
@@ -68,8 +68,8 @@ func TestVictims(t *testing.T) {
 	for _, id := range all {
 		table.forget(id, 1)
 	}
-	if table.mark != limit || table.count() != 1 {
-		t.Errorf("in the end %d inodes, asking beyond %d", table.count(), table.mark)
+	if table.threshold != limit || table.count() != 1 {
+		t.Errorf("in the end %d inodes, asking beyond %d", table.count(), table.threshold)
 	}
 }
 

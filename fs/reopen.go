@@ -2,29 +2,27 @@ package fs
 
 import "sync"
 
-// reopens has the kernel learn the size of a file that it is about to open and
-// that was changed elsewhere: an answer to OPEN carries no attributes, and where
-// the kernel has no need of them it goes on with the size it knew, so that it
-// would append over what another machine has written. ESTALE makes it look the
-// name up again, with attributes, and open once more (path_openat, for any
-// error ESTALE). Who opens without a name comes again without a lookup, and is
-// let in the second time.
+// reopens makes the kernel fetch fresh attributes before it opens a file that
+// another client has changed. The reply to OPEN carries no attributes, and a kernel
+// that needs none keeps the old size, and would append over what the other client
+// has written. ESTALE makes it look the name up again, with attributes, and repeat
+// the open (path_openat, for any ESTALE). An open without a name, such as that of
+// /proc/self/fd/N, is repeated without a lookup, and succeeds the second time.
 //
-// Threads outside our pid namespace all have number 0, and who comes again cannot
-// be told from who comes for the first time. The first open of a file by any of
-// them is refused, and no other until the size was seen to be known: nobody is
-// refused twice, but who comes in between goes on with the old size.
+// Threads outside our pid namespace all have number 0, so that a repeated open
+// cannot be told from a first one. The first open of a file by any of them is
+// refused, and no other until the kernel is seen to know the size: no open is
+// refused twice, but one that comes in between keeps the old size.
 type reopens struct {
 	mu     sync.Mutex
-	node   map[uint32]uint64   // what a thread was told to open again
-	unseen map[uint64]struct{} // what a thread outside was
+	node   map[uint32]uint64   // the node that a thread has to open again
+	unseen map[uint64]struct{} // those that threads outside have to
 }
 
-// maxReopens bounds the threads, and the files of those outside, that are
-// remembered: those killed never come again.
+// maxReopens bounds each map: a thread that was killed never opens again.
 const maxReopens = 4096
 
-// refuse tells whether the open of a node by a thread is to be tried again.
+// refuse reports whether the open of a node by a thread must fail with ESTALE.
 func (r *reopens) refuse(pid uint32, node uint64, sized bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,9 +41,8 @@ func (r *reopens) refuse(pid uint32, node uint64, sized bool) bool {
 	return true
 }
 
-// refuseUnseen is refuse for threads outside. When too many files are
-// remembered none is refused any more until some are known: to forget one could
-// refuse somebody twice. mu is held.
+// refuseUnseen is refuse for threads outside. While the map is full no open is
+// refused: to forget a node could refuse one open twice. mu is held.
 func (r *reopens) refuseUnseen(node uint64, sized bool) bool {
 	if sized {
 		delete(r.unseen, node)

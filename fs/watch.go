@@ -6,58 +6,58 @@ import (
 	"time"
 )
 
-// watch looks after the requests that wait, all with one goroutine: to start
-// and wake one for each request costs more than the rest of what fs does for
-// it. So that a kill is noticed a little later.
+// watch polls all blocked requests from one goroutine. One goroutine per request
+// would cost more than everything else fs does; the price is that a kill is noticed
+// up to watchInterval late.
 type watch struct {
-	judge  func(tid uint32) verdict
+	check  func(tid uint32) verdict
 	joined sync.WaitGroup
-	wake   chan struct{} // holds a token when active was set
+	wake   chan struct{} // capacity 1: active was set
 
 	mu     sync.Mutex
 	ops    []*opContext
-	writes int   // how many of them hold a WRITE's buffer
-	active bool  // runWatch looks at ops, or is about to
+	writes int   // how many of them are WRITEs
+	active bool  // runWatch polls, or is about to
 	err    error // the mount was torn down
 }
 
-// verdict is what can be said of a thread that was interrupted.
+// verdict is what is known of a thread that was interrupted.
 type verdict uint8
 
 const (
-	goesOn verdict = iota
+	running verdict = iota
 	dying
-	unseen // it is outside our pid namespace, or not shown to us
+	unseen // it is outside our pid namespace, or /proc hides it
 )
 
 const (
-	// watchTick is how often the requests that wait are looked at.
-	watchTick = 50 * time.Millisecond
-	// killPoll is how often a request that was interrupted without being killed
-	// looks whether its process is being killed by now: the kernel sends one
-	// interrupt a request and no second one for a later, fatal signal.
-	killPoll = time.Second
-	// unseenGrace is how long a request goes on after an interrupt whose reason
-	// cannot be seen. It then fails with EINTR, lest a killed process wait for a dead
-	// server for ever; but any other signal has that effect too, down to those by
-	// which a Go program preempts itself, so that a server that answers at all must
-	// not be given up.
-	unseenGrace = 5 * time.Second
-	// crowd is how many WRITEs must wait for each of them to be looked at without
-	// an interrupt: with maxRequestBytes under way the kernel's interrupts are
-	// not read. It is a quarter of what that allows, with 1 MiB each.
-	crowd = maxRequestBytes >> 20 / 4
+	// watchInterval is how often blocked requests are polled.
+	watchInterval = 50 * time.Millisecond
+	// killPollInterval is how often the thread of an interrupted request is checked
+	// again: the kernel sends one interrupt per request, and no second one for a
+	// later, fatal signal.
+	killPollInterval = time.Second
+	// unseenTimeout is how long a request goes on after an interrupt if its thread
+	// cannot be inspected. It then fails with EINTR, so that a killed process does not
+	// wait for a dead server for ever. Any other signal has the same effect, down to
+	// those by which a Go program preempts itself, so that the timeout must be longer
+	// than what a server needs that answers at all.
+	unseenTimeout = 5 * time.Second
+	// crowdedWrites is how many WRITEs must be blocked for all of them to be checked
+	// without an interrupt: go-fuse reads no interrupts while maxRequestBytes are
+	// outstanding. It is a quarter of what that allows, at 1 MiB each.
+	crowdedWrites = maxRequestBytes >> 20 / 4
 )
 
-// start starts the watch. It ends with ctx, and every request's context with
-// it.
-func (w *watch) start(ctx context.Context, judge func(tid uint32) verdict) {
-	w.judge = judge
+// start starts the watch. When ctx ends, so does the watch, and every request's
+// context with it.
+func (w *watch) start(ctx context.Context, check func(tid uint32) verdict) {
+	w.check = check
 	w.wake = make(chan struct{}, 1)
 	w.joined.Go(func() { w.runWatch(ctx) })
 }
 
-// add has c watched, unless it is or has ended; mu is held.
+// add registers c, unless it is registered or has ended; mu is held.
 func (w *watch) add(c *opContext) {
 	if c.watched || c.ended {
 		return
@@ -81,7 +81,7 @@ func (w *watch) add(c *opContext) {
 	}
 }
 
-// remove ends the watching of c; mu is held.
+// remove unregisters c; mu is held.
 func (w *watch) remove(c *opContext) {
 	last := len(w.ops) - 1
 	w.ops[c.at] = w.ops[last]
@@ -94,7 +94,7 @@ func (w *watch) remove(c *opContext) {
 }
 
 func (w *watch) runWatch(ctx context.Context) {
-	tick := time.NewTicker(watchTick)
+	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	tick.Stop()
 	for {
@@ -103,7 +103,7 @@ func (w *watch) runWatch(ctx context.Context) {
 			w.end(errAborted)
 			return
 		case <-w.wake:
-			tick.Reset(watchTick)
+			tick.Reset(watchInterval)
 		case now := <-tick.C:
 			if !w.poll(now) {
 				tick.Stop()
@@ -112,18 +112,18 @@ func (w *watch) runWatch(ctx context.Context) {
 	}
 }
 
-// poll cancels the requests whose process is being killed, or may be for all
-// that can be seen, and tells whether any are left to be watched.
+// poll cancels the requests whose process is being killed, or may be as far as can
+// be seen, and reports whether any requests remain.
 func (w *watch) poll(now time.Time) bool {
 	for _, c := range w.due(now) {
-		v := w.judge(c.pid)
+		v := w.check(c.pid)
 		w.mu.Lock()
 		switch {
 		case c.ended || c.err != nil:
-		case v == goesOn, v == unseen && !c.interrupted:
-			c.blind = false
-		case v == unseen && !c.blind:
-			c.blind, c.look = true, now.Add(unseenGrace)
+		case v == running, v == unseen && !c.interrupted:
+			c.unseen = false
+		case v == unseen && !c.unseen:
+			c.unseen, c.checkAt = true, now.Add(unseenTimeout)
 		default:
 			w.remove(c)
 			c.finish(context.Canceled)
@@ -136,7 +136,7 @@ func (w *watch) poll(now time.Time) bool {
 	return w.active
 }
 
-// due is the requests whose process is to be looked at.
+// due returns the requests whose thread must be checked now.
 func (w *watch) due(now time.Time) (due []*opContext) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,20 +144,20 @@ func (w *watch) due(now time.Time) (due []*opContext) {
 		if !c.interrupted {
 			select {
 			case <-c.cancel:
-				c.interrupted, c.look = true, now
+				c.interrupted, c.checkAt = true, now
 			default:
 			}
 		}
-		unread := c.write && w.writes >= crowd
-		if (c.interrupted || unread) && !now.Before(c.look) {
-			c.look = now.Add(killPoll)
+		unread := c.write && w.writes >= crowdedWrites // its interrupt may not be read
+		if (c.interrupted || unread) && !now.Before(c.checkAt) {
+			c.checkAt = now.Add(killPollInterval)
 			due = append(due, c)
 		}
 	}
 	return due
 }
 
-// end cancels every request, those to come too.
+// end cancels every request, including later ones.
 func (w *watch) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

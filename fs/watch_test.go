@@ -21,11 +21,11 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // TestInterrupt: an interrupted request goes on until its process is being
-// killed, which is looked at once and then every killPoll.
+// killed, which is checked at once and then every killPollInterval.
 func TestInterrupt(t *testing.T) {
 	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
 	killed, looks := map[uint32]verdict{}, 0
-	f.watch.judge = func(pid uint32) verdict { looks++; return killed[pid] }
+	f.watch.check = func(pid uint32) verdict { looks++; return killed[pid] }
 	interrupt := make(chan struct{})
 	one := f.begin(interrupt, &fuse.InHeader{Caller: fuse.Caller{Pid: 1}})
 	other := f.begin(make(chan struct{}), &fuse.InHeader{Caller: fuse.Caller{Pid: 2}})
@@ -43,11 +43,11 @@ func TestInterrupt(t *testing.T) {
 	close(interrupt)
 	f.watch.poll(now)
 	killed[1] = dying
-	f.watch.poll(now.Add(killPoll - 1))
+	f.watch.poll(now.Add(killPollInterval - 1))
 	if looks != 1 || isClosed(one.Done()) || one.Err() != nil {
 		t.Fatalf("%d looks; error %v", looks, one.Err())
 	}
-	f.watch.poll(now.Add(killPoll))
+	f.watch.poll(now.Add(killPollInterval))
 	if looks != 2 || !isClosed(one.Done()) || one.Err() != context.Canceled {
 		t.Fatalf("%d looks; error %v", looks, one.Err())
 	}
@@ -61,12 +61,12 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestCrowd: when so many WRITEs wait that interrupts may not be read, the
-// processes of all of them are looked at, but of no other request.
-func TestCrowd(t *testing.T) {
+// TestManyBlockedWrites: when so many WRITEs are blocked that interrupts may not be
+// read, the threads of all of them are checked, but of no other request.
+func TestManyBlockedWrites(t *testing.T) {
 	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
 	looks := map[uint32]int{}
-	f.watch.judge = func(pid uint32) verdict {
+	f.watch.check = func(pid uint32) verdict {
 		looks[pid]++
 		return map[uint32]verdict{1: dying, 3: unseen}[pid]
 	}
@@ -75,7 +75,7 @@ func TestCrowd(t *testing.T) {
 	defer flush.end()
 	now := time.Unix(1, 0)
 	var writes []*opContext
-	for n := range crowd {
+	for n := range crowdedWrites {
 		if f.watch.poll(now); len(looks) != 0 {
 			t.Fatalf("%d WRITEs wait, and processes %v are looked at", n, looks)
 		}
@@ -85,7 +85,7 @@ func TestCrowd(t *testing.T) {
 		writes = append(writes, c)
 	}
 	f.watch.poll(now)
-	if len(looks) != crowd || looks[1000] != 0 {
+	if len(looks) != crowdedWrites || looks[1000] != 0 {
 		t.Errorf("%d processes are looked at", len(looks))
 	}
 	for n, c := range writes {
@@ -93,7 +93,7 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("request %d: cancelled %v", n, n != 0)
 		}
 	}
-	f.watch.poll(now.Add(killPoll)) // one less
+	f.watch.poll(now.Add(killPollInterval)) // one less
 	if looks[2] != 1 {
 		t.Errorf("%d looks", looks[2])
 	}
@@ -108,7 +108,7 @@ func TestCrowd(t *testing.T) {
 // TestInterruptMany ends requests out of order.
 func TestInterruptMany(t *testing.T) {
 	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
-	f.watch.judge = func(uint32) verdict { return dying }
+	f.watch.check = func(uint32) verdict { return dying }
 	var ops []*opContext
 	var interrupts []chan struct{}
 	for range 5 {
@@ -140,7 +140,7 @@ func TestInterruptMany(t *testing.T) {
 func TestTeardown(t *testing.T) {
 	ctx, abort := context.WithCancel(context.Background())
 	f := &FS{cache: new(cache.Cache), ctx: ctx}
-	f.watch.start(ctx, func(uint32) verdict { return goesOn })
+	f.watch.start(ctx, func(uint32) verdict { return running })
 	before := f.begin(nil, &fuse.InHeader{})
 	done := before.Done()
 	abort()
@@ -177,7 +177,7 @@ func TestRunWatch(t *testing.T) {
 // TestAfterFunc: package context needs no goroutine to wait for a request.
 func TestAfterFunc(t *testing.T) {
 	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
-	f.watch.judge = func(uint32) verdict { return dying }
+	f.watch.check = func(uint32) verdict { return dying }
 	interrupt := make(chan struct{})
 	c := f.begin(interrupt, &fuse.InHeader{})
 	ran := make(chan string, 2)
@@ -205,10 +205,10 @@ func TestAfterFunc(t *testing.T) {
 }
 
 // TestInterruptUnseen: why a process outside the pid namespace was interrupted
-// cannot be seen. Its request goes on for unseenGrace, and then ends.
+// cannot be seen. Its request goes on for unseenTimeout, and then ends.
 func TestInterruptUnseen(t *testing.T) {
 	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
-	f.watch.judge = judge
+	f.watch.check = checkThread
 	interrupt := make(chan struct{})
 	c := f.begin(interrupt, &fuse.InHeader{})
 	other := f.begin(make(chan struct{}), &fuse.InHeader{})
@@ -217,11 +217,11 @@ func TestInterruptUnseen(t *testing.T) {
 	close(interrupt)
 	now := time.Unix(1, 0)
 	f.watch.poll(now)
-	f.watch.poll(now.Add(unseenGrace - 1))
+	f.watch.poll(now.Add(unseenTimeout - 1))
 	if isClosed(done) {
 		t.Fatal("cancelled though the server had little time to answer")
 	}
-	f.watch.poll(now.Add(unseenGrace))
+	f.watch.poll(now.Add(unseenTimeout))
 	if !isClosed(done) || errno(c.Err()) != fuse.EINTR {
 		t.Errorf("error %v", c.Err())
 	}

@@ -8,12 +8,17 @@ import (
 
 // Client is a mounted export. ctx bounds a call beyond what timeo and retrans
 // do; errors are *Error for what the server answered, and the transport's
-// otherwise.
+// otherwise. The package's comment says what is tried again, and by whom.
 type Client interface {
 	// Root is the export's root and its attributes at mount time.
 	Root() (Handle, Attr)
 	// Info is what the server said of itself at mount time.
 	Info() Info
+
+	// Watch has w hear from the Client what the server says unasked, in place of
+	// the Watcher before; nil for none. When it returns, the one before is not
+	// called any more.
+	Watch(w Watcher)
 
 	GetAttr(ctx context.Context, cr Cred, h Handle) (Attr, error)
 	// SetAttr changes attributes; st is the state of an opening for writing, if
@@ -58,7 +63,8 @@ type Client interface {
 
 	// ReadDir reads a part of a directory from a cookie on (0: the start),
 	// with handles and attributes if plus. It returns at least one entry
-	// unless EOF. ErrBadCookie means: start again from 0.
+	// unless EOF. Where the server cannot give handles and attributes, as without
+	// READDIRPLUS, they are missing. ErrBadCookie means: start again from 0.
 	ReadDir(ctx context.Context, cr Cred, dir Handle, from DirPos, plus bool) (DirPart, error)
 	StatFS(ctx context.Context, cr Cred, h Handle) (StatFS, error)
 

@@ -30,7 +30,8 @@ type Caps struct {
 	RemoteInvalidate bool
 	// RegionKeys: the device has no windows, and a key is that of a whole
 	// registered arena, valid until the connection ends. Binding and
-	// invalidating then change nothing; who wants a peer out ends the connection.
+	// invalidating then change nothing: only the end of the connection revokes a
+	// peer's access.
 	RegionKeys bool
 }
 
@@ -83,7 +84,7 @@ type ConnOptions struct {
 	// LocalAddr, when valid, is the address to connect from.
 	LocalAddr netip.Addr
 	// Prepare, when not nil, is called with the new queue pair before the peer
-	// can send on it: the place to post the first receives. An error ends the
+	// can send on it, to post the first receives. An error ends the
 	// set-up and is returned from it. A Dial that has to begin anew calls it
 	// again, with another queue pair; the former, and what was posted, is gone.
 	Prepare func(QP) error
@@ -117,7 +118,7 @@ type Request interface {
 	Reject(private []byte) error
 }
 
-// Conn is an established connection: a queue pair and what set-up settled.
+// Conn is an established connection: a queue pair and what set-up negotiated.
 type Conn interface {
 	QP
 	LocalAddr() netip.AddrPort
@@ -134,8 +135,8 @@ type Conn interface {
 	Close() error
 }
 
-// Stalling is a Conn that can tell that nothing gets through to the peer, before
-// it gives up itself.
+// Stalling is a Conn that can report that nothing gets through to the peer,
+// before it gives up itself.
 type Stalling interface {
 	// Stalled says why, or returns nil. It does not wait.
 	Stalled() error
@@ -146,7 +147,7 @@ type QP interface {
 	// NewWindow makes a window that is not yet bound. Windows die with the
 	// connection; Free gives one back earlier.
 	NewWindow() (Window, error)
-	// PostRecv appends receives. posted tells how many were taken when err is
+	// PostRecv appends receives. posted is how many were taken when err is
 	// not nil. Each is consumed by one incoming Send.
 	PostRecv(wr []RecvWR) (posted int, err error)
 	// PostSend appends work requests to the send queue, in order. It may be
@@ -156,9 +157,9 @@ type QP interface {
 	// request number posted breaks the rules of its Op.
 	PostSend(wr []SendWR) (posted int, err error)
 	// PostAndReap is PostSend, and then takes completions of the send queue
-	// that are there by then, as many as wc has room for, in their order and
-	// whoever posted their requests. It may take none, and those it takes Wait
-	// is neither woken for nor returns.
+	// that are there by then, as many as wc has room for, in order, also of
+	// requests that other goroutines posted. It may take none. Wait is neither
+	// woken for those that it takes, nor returns them.
 	PostAndReap(wr []SendWR, wc []Completion) (posted, reaped int, err error)
 	// Wait fills wc with at least one completion, in the order of completion,
 	// and returns how many. It returns ctx.Err() when ctx ends first, ErrClosed

@@ -2,13 +2,13 @@
 // 1 MiB, in powers of two, out of arenas that it makes and registers as they
 // are needed, up to a limit.
 //
-// It refuses to know what buffers are for, and to take memory back by force:
-// who waits in Get can only ask, by the pressure function, that something be
+// It does not know what buffers are for, and takes no memory back by force: a
+// blocked Get can only request, by the pressure function, that buffers be
 // released.
 //
 // Memory is managed in slabs of 1 MiB. A slab holds buffers of one size for as
-// long as any of them is lent and is anyone's afterwards, so that no size can
-// keep memory from the others for good. Arenas stay registered and mapped
+// long as any of them is lent, and can be used for any size afterwards, so that no
+// size keeps memory from the others for good. Arenas stay registered and mapped
 // until Close: registration is what costs, and the limit bounds it.
 //
 // Waiting is strictly first come, first served, also across sizes: a large

@@ -15,7 +15,7 @@ type Lease struct {
 	seg   mem.Seg
 }
 
-// Valid tells a lease from none.
+// Valid reports whether l is a lease.
 func (l Lease) Valid() bool { return l.pool != nil }
 
 // Len is the buffer's size: what was asked for, rounded up to a power of two

@@ -91,7 +91,7 @@ func New(cfg Config) (*Pool, error) {
 }
 
 // Reserve makes the first arena now, so that a limit of the system shows before
-// anyone needs a buffer.
+// the first buffer is needed.
 func (p *Pool) Reserve() error { return p.grow() }
 
 // Limit is the most memory the pool will hold, in bytes.
@@ -208,7 +208,7 @@ func (p *Pool) wait(ctx context.Context, class int) (Lease, error) {
 	default:
 	}
 	p.waiters.Remove(e)
-	p.serve() // those behind may want less
+	p.serve() // those behind it may need less
 	p.mu.Unlock()
 	return Lease{}, ctx.Err()
 }
@@ -272,7 +272,7 @@ func (p *Pool) place(s *slab) {
 	}
 }
 
-// serve gives buffers to those who wait, strictly in turn; mu is held.
+// serve lends buffers to the waiting Gets, strictly in turn; mu is held.
 func (p *Pool) serve() {
 	for e := p.waiters.Front(); e != nil; e = p.waiters.Front() {
 		w := e.Value.(*waiter)

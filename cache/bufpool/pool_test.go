@@ -129,7 +129,7 @@ func TestWaitersAreServedInTurn(t *testing.T) {
 		waitFor(p, k+1)
 	}
 	if _, ok := p.TryGet(1); ok {
-		t.Error("TryGet overtook those who wait")
+		t.Error("TryGet overtook waiting Gets")
 	}
 	held[0].Release()
 	wg.Wait()

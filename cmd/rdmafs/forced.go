@@ -7,28 +7,28 @@ import (
 )
 
 // forcedGrace is how long a daemon that was told to end by force goes on
-// trying to end in order: a server that is there takes what is left.
+// trying to end in order: a server that answers accepts what is not written yet.
 const forcedGrace = 3 * time.Second
 
-// forced is the end of a mount by force.
-type forced struct {
+// forcedEnd is the end of a mount by force.
+type forcedEnd struct {
 	abort func()
-	// late ends forcedGrace after start.
-	late context.Context
-	end  context.CancelFunc
-	once sync.Once
+	// expired ends forcedGrace after start.
+	expired context.Context
+	cancel  context.CancelFunc
+	once    sync.Once
 }
 
-func newForced(abort func()) *forced {
-	f := &forced{abort: abort}
-	f.late, f.end = context.WithCancel(context.Background())
+func newForcedEnd(abort func()) *forcedEnd {
+	f := &forcedEnd{abort: abort}
+	f.expired, f.cancel = context.WithCancel(context.Background())
 	return f
 }
 
-// start makes requests that wait for the server fail, and has the daemon end.
-func (f *forced) start() {
+// start fails the requests that wait for the server, and has the daemon end.
+func (f *forcedEnd) start() {
 	f.once.Do(func() {
 		f.abort()
-		time.AfterFunc(forcedGrace, f.end)
+		time.AfterFunc(forcedGrace, f.cancel)
 	})
 }

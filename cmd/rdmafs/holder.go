@@ -34,7 +34,7 @@ func (h holder) String() string {
 }
 
 // holderOf finds where the file system with a device number is mounted, as far
-// as this process may see. It asks no process that may be stuck on a mount.
+// as this process may see. It reads nothing that a stuck process could block.
 func holderOf(device string) (holder, bool) {
 	own, err := mounttable.Read()
 	if dir, found := mounttable.DirOf(device, own); found && err == nil {
@@ -58,27 +58,27 @@ func holderOf(device string) (holder, bool) {
 	return holder{}, false
 }
 
-// bdis has an entry, by device number, for each file system that the kernel
-// has, be it mounted anywhere or just in use.
-const bdis = "/sys/class/bdi"
+// bdiDir has an entry, by device number, for each file system that the kernel
+// has, mounted or only in use.
+const bdiDir = "/sys/class/bdi"
 
-// mayLive tells whether the kernel has the file system with a device number, or
-// whether that cannot be found out here.
-func mayLive(device string) bool {
-	_, err := os.Lstat(bdis)
+// mayExist reports whether the kernel has the file system with a device number;
+// true where that cannot be found out.
+func mayExist(device string) bool {
+	_, err := os.Lstat(bdiDir)
 	if err == nil {
-		_, err = os.Lstat(filepath.Join(bdis, device))
+		_, err = os.Lstat(filepath.Join(bdiDir, device))
 		return err == nil
 	}
 	return true
 }
 
 // holderGrace is how long another mount namespace may have a copy before that is
-// worth telling: a new one has copies of all mounts, and who sets up a container
-// drops them at once.
+// worth a note: a new one has copies of all mounts, and programs that set up
+// containers drop them at once.
 const holderGrace = 2 * time.Second
 
-// endsWithin is awaitEnd for so long; ended is false when the daemon goes on.
+// endsWithin is awaitEnd bounded by d; ended is false when the daemon goes on.
 func endsWithin(d time.Duration, dir string, daemon *control.Held) (ended bool, err error) {
 	daemon.EndWithin(d)
 	err = awaitEnd(dir, daemon)
@@ -89,16 +89,16 @@ func endsWithin(d time.Duration, dir string, daemon *control.Held) (ended bool, 
 // awaitWritten returns when everything written is safe and, unless others hold
 // the file system, which was mounted at dir, when its daemon has ended.
 func awaitWritten(dir, device string, daemon *control.Held) error {
-	if !mayLive(device) {
+	if !mayExist(device) {
 		return awaitEnd(dir, daemon)
 	}
-	switch wrong, err := daemon.Sync(device); {
+	switch failed, err := daemon.Sync(device); {
 	case errors.Is(err, control.ErrNoDaemon), errors.Is(err, control.ErrEnded):
-		return awaitEnd(dir, daemon) // it has ended meanwhile, or ends
+		return awaitEnd(dir, daemon) // it has ended meanwhile, or is ending
 	case err != nil:
 		return fmt.Errorf("%s: unmounted, but %w", dir, err)
-	case wrong != "":
-		return fmt.Errorf("%s: unmounted, but %s", dir, wrong)
+	case failed != "":
+		return fmt.Errorf("%s: unmounted, but %s", dir, failed)
 	}
 	note := func(why string) error {
 		plain.Fprintf(os.Stderr, "rdmafs: note: %s is unmounted and everything written is safe, but %s: its daemon, process %d, serves it until then\n",
@@ -114,11 +114,11 @@ func awaitWritten(dir, device string, daemon *control.Held) error {
 	if h, found := holderOf(device); found {
 		return note(h.String())
 	}
-	// Perhaps the kernel just takes a moment to clean up.
+	// The kernel may still be cleaning up.
 	if ended, err := endsWithin(control.AnswerTimeout, dir, daemon); ended {
 		return err
 	}
-	if mayLive(device) {
+	if mayExist(device) {
 		return note("the kernel still has the file system for somebody (another mount namespace, an open file of one)")
 	}
 	daemon.EndWithin(0)

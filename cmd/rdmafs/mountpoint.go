@@ -9,8 +9,8 @@ import (
 	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
-// mountPointArg is the absolute name of a mount point. What is in the mount
-// table under the name given is not touched.
+// mountPointArg is the absolute name of a mount point. A name that is in the mount
+// table is not looked at: its server may not answer.
 func mountPointArg(arg string) (string, error) {
 	abs, err := look.Absolute(arg)
 	if err != nil {
@@ -31,8 +31,8 @@ func mountPointArg(arg string) (string, error) {
 	return s.At, nil
 }
 
-// obstacle tells, for a message, what is mounted where a path does not answer,
-// and how to end it. Mounts of disks are not suspected.
+// obstacle names, for a message, the mount that a path that does not answer lies
+// on, and how to end it. It is empty for a file system on a disk.
 func obstacle(path string) string {
 	table, err := mounttable.Read()
 	if err != nil {

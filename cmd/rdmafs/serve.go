@@ -18,7 +18,7 @@ import (
 	"github.com/rdmafs/rdmafs/internal/status"
 )
 
-// live is a mount that stands.
+// live is a usable mount of this process.
 type live struct {
 	*mount.Mount
 	control *control.Server // not served yet
@@ -49,7 +49,8 @@ func (m *mountArgs) begin(ctx context.Context) (*live, error) {
 	return &live{&mount.Mount{Session: s, FS: f}, socket}, nil
 }
 
-// serve mounts, tells whoever waits, and serves until unmounted.
+// serve mounts, reports to the command that is waiting, and serves until the mount
+// ends.
 func (m *mountArgs) serve() error {
 	log := newLogger(m.foreground, m.debug, m.dir)
 	m.Log = log
@@ -59,7 +60,7 @@ func (m *mountArgs) serve() error {
 	defer stop()
 	ready, note := func() error { return nil }, func(string) {}
 	if daemon.Is() {
-		// Who would read what is written to standard error may go before us.
+		// The command that reads standard error may end first.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 		var giveUp context.CancelFunc
 		ctx, giveUp = context.WithCancel(ctx)
@@ -75,15 +76,15 @@ func (m *mountArgs) serve() error {
 		return fail(err)
 	}
 	s, socket, mounted := l.Session, l.control, l.FS
-	forced := newForced(mounted.Abort)
-	defer forced.end()
+	forced := newForcedEnd(mounted.Abort)
+	defer forced.cancel()
 	go socket.RunServe(control.Mount{
 		Device: mounted.Device(),
 		Stats:  func() any { return status.Of(s, m.dir) },
 		Sync: func(ctx context.Context) error {
 			err := s.Cache().Sync(ctx)
 			if err != nil {
-				log.Warn(fmt.Sprintf("sync: %v", err)) // who asked for it may have gone
+				log.Warn(fmt.Sprintf("sync: %v", err)) // the client may have hung up
 			}
 			return err
 		},
@@ -94,21 +95,21 @@ func (m *mountArgs) serve() error {
 		note(fmt.Sprintf("note: %s: %s", m.Source.Text, short))
 	}
 	if err := ready(); err != nil {
-		log.Warn(fmt.Sprintf("whoever asked for the mount has gone before it was usable: %v", err))
+		log.Warn(fmt.Sprintf("the command that asked for the mount ended before it was usable: %v", err))
 		if dir, err := mounted.Place(); err == nil {
-			_ = mount.Detach(dir, true) // busy with whoever came across it
+			_ = mount.Detach(dir, true) // lazily: another process may have files open on it
 		}
 	} else {
 		log.Info(fmt.Sprintf("mounted %s (%s, %s)", m.Source.Text, s.How(), s.Client().Info().Version))
 	}
 
-	end := func(err error, well string) error {
+	end := func(err error, success string) error {
 		if err != nil {
 			log.Error(fmt.Sprintf("DATA MAY BE LOST: %v", err))
 			socket.Finish(err)
 			return fail(err)
 		}
-		log.Info(well)
+		log.Info(success)
 		socket.Finish(nil)
 		return nil
 	}
@@ -121,8 +122,8 @@ func (m *mountArgs) serve() error {
 	case <-detached:
 		// Open files may go on writing; the kernel fails what is left of the
 		// mount.
-		return end(errors.Join(s.Cache().Sync(forced.late), socket.StopSyncs()), "ended by a signal: the mount was detached, and files still open on it fail from now on")
-	case <-forced.late.Done():
+		return end(errors.Join(s.Cache().Sync(forced.expired), socket.StopSyncs()), "ended by a signal: the mount was detached, and files still open on it fail from now on")
+	case <-forced.expired.Done():
 		err := errors.New("files were open, and what they had not written is lost")
 		log.Error(fmt.Sprintf("forced to end: %v", err))
 		socket.Finish(err)
@@ -130,8 +131,8 @@ func (m *mountArgs) serve() error {
 	}
 	close(unmounted)
 	<-watcher
-	unheard := socket.StopSyncs()
-	return end(errors.Join(unheard, s.Close(forced.late)), "unmounted")
+	unreported := socket.StopSyncs()
+	return end(errors.Join(unreported, s.Close(forced.expired)), "unmounted")
 }
 
 // runWait closes ended when the file system has been unmounted.
@@ -141,8 +142,8 @@ func runWait(f *fs.FS, ended chan<- struct{}) {
 }
 
 // runUnmountOnSignal unmounts on the first SIGINT or SIGTERM, if nothing is
-// open, or closes detached if somebody has done so already. After it a second
-// signal ends the process, as by default.
+// open, or closes detached if the mount was detached already. From then on a
+// second signal ends the process, as by default.
 func runUnmountOnSignal(ctx context.Context, stop func(), f *fs.FS, unmounted <-chan struct{}, detached, done chan<- struct{}, log *slog.Logger) {
 	defer close(done)
 	select {

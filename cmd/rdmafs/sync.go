@@ -43,12 +43,12 @@ func syncMount(dir string) error {
 	if !ok {
 		return fmt.Errorf("%s: nothing is mounted there", dir)
 	}
-	wrong, err := control.Sync(dir, m.Device)
+	failed, err := control.Sync(dir, m.Device)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w%s", dir, err, remains(dir, err))
-	case wrong != "":
-		return fmt.Errorf("%s: %s", dir, wrong)
+	case failed != "":
+		return fmt.Errorf("%s: %s", dir, failed)
 	}
 	return nil
 }

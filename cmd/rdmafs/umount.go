@@ -44,8 +44,8 @@ func umount(dir string, force, lazy bool) error {
 	case err != nil:
 		return err
 	case !ok && force:
-		// A umount that waits for the server has detached it already.
-		return abandon(dir)
+		// Another umount, which waits for the server, has detached it already.
+		return endDetached(dir)
 	case !ok:
 		return fmt.Errorf("%s is not mounted", dir)
 	case m.Type != "fuse.rdmafs":
@@ -54,7 +54,8 @@ func umount(dir string, force, lazy bool) error {
 	if lazy && !force {
 		return mount.Detach(dir, true)
 	}
-	// It holds us before it can end: how it ends is not missed.
+	// The daemon holds the connection from before it can end, so that how it ends
+	// is not missed.
 	daemon, err := control.Wait(dir, m.Device)
 	var hung *control.StuckError
 	switch {
@@ -77,11 +78,11 @@ func umount(dir string, force, lazy bool) error {
 			daemon.EndWithin(forcedGrace + control.AnswerTimeout)
 		}
 	}
-	unseen := daemon == nil && !force && served(dir)
+	unreached := daemon == nil && !force && served(dir)
 	if err := mount.Detach(dir, lazy || force); err != nil {
 		return err
 	}
-	if unseen {
+	if unreached {
 		plain.Fprintf(os.Stderr, "rdmafs: note: %s is unmounted, but its daemon has its socket elsewhere and could not be asked (was XDG_RUNTIME_DIR another when it was mounted?): it may still be writing\n", dir)
 	}
 	if daemon == nil || lazy {
@@ -93,14 +94,14 @@ func umount(dir string, force, lazy bool) error {
 	return awaitWritten(dir, m.Device, daemon)
 }
 
-// served says that a mount has a daemon, which does not answer as it should.
+// served reports whether a mount has a daemon, of which no control socket was found.
 func served(dir string) bool {
 	at, err := look.Path(dir, false)
 	return err == nil && at.Errno == 0
 }
 
-// abandon ends the daemon of a mount that is detached.
-func abandon(dir string) error {
+// endDetached ends the daemon of a mount that is detached already.
+func endDetached(dir string) error {
 	daemon, err := control.Wait(dir, "")
 	var hung *control.StuckError
 	if errors.As(err, &hung) {
@@ -119,11 +120,11 @@ func abandon(dir string) error {
 
 // awaitEnd returns when the daemon has ended, with what it says went wrong.
 func awaitEnd(dir string, daemon *control.Held) error {
-	wrong, err := daemon.End()
+	failed, err := daemon.End()
 	var hung *control.StuckError
 	switch {
-	case wrong != "":
-		return fmt.Errorf("%s: unmounted, but %s", dir, wrong)
+	case failed != "":
+		return fmt.Errorf("%s: unmounted, but %s", dir, failed)
 	case errors.As(err, &hung):
 		return stuckUnmounted(hung, dir)
 	}

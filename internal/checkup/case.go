@@ -17,7 +17,7 @@ func Case(cfg session.Config, words string) *doctor.Case {
 	cfg.Log = nil // the report says what there is to say
 	return &doctor.Case{
 		Target: cfg.Source.Text, Host: cfg.Source.Host, Export: cfg.Source.Export, Words: words,
-		Patience:  cfg.ConnectTimeout(),
+		Timeout:   cfg.ConnectTimeout(),
 		Cred:      session.OwnCred(),
 		Fuse:      func() error { return mount.Check(&cfg.Options) },
 		Devices:   rdmadev.System(),

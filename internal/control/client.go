@@ -7,47 +7,17 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
-
-// address is a control socket, and the user that must be listening there.
-type address struct {
-	path string
-	uid  uint32
-}
-
-// sockets are those in dir of the mounts on a mount point, the upper one, which
-// is the newest, first.
-func sockets(at place, mountPoint string) (found []address) {
-	stem := strings.TrimSuffix(socketName(mountPoint), ".sock")
-	names, _ := os.ReadDir(at.dir)
-	made := make(map[string]time.Time)
-	for _, e := range names {
-		if !strings.HasPrefix(e.Name(), stem) || e.Type() != os.ModeSocket {
-			continue
-		}
-		path := filepath.Join(at.dir, e.Name())
-		if st, err := os.Lstat(path); err == nil {
-			made[path] = st.ModTime()
-			found = append(found, address{path, at.uid})
-		}
-	}
-	slices.SortFunc(found, func(a, b address) int { return made[b.path].Compare(made[a.path]) })
-	return found
-}
 
 // ErrNoDaemon: nobody answers for a mount point.
 var ErrNoDaemon = errors.New("no rdmafs daemon of yours answers for this mount point")
 
 // ErrEnded: the mount has ended before it was synced. Its end wrote everything,
-// or told those who waited for it what could not be written.
+// or reported to the clients that waited for it what could not be written.
 var ErrEnded = errors.New("the mount has ended meanwhile")
 
 // Held is a connection that the daemon of a mount holds until it has ended, or
@@ -61,7 +31,7 @@ type Held struct {
 // Wait has the daemon of the mount with a device number, at a mount point, hold a
 // connection until it ends. device may be "": any mount. A daemon that ends before
 // it says so counts as none: it may have ended without seeing the request, and
-// then what went wrong with its data is told to others, or logged.
+// then what went wrong with its data is reported to other clients, or logged.
 func Wait(mountPoint, device string) (*Held, error) {
 	return holdAt(addressesOf(mountPoint), request("wait", device))
 }
@@ -73,7 +43,7 @@ func Sync(mountPoint, device string) (failed string, err error) {
 	return syncAt(addressesOf(mountPoint), device)
 }
 
-// Stats has the daemon of the mount that is at a mount point now tell of it, in
+// Stats has the daemon of the mount that is at a mount point now report on it, in
 // JSON.
 func Stats(mountPoint string) ([]byte, error) {
 	return askAt(addressesOf(mountPoint), request("stats", deviceAt(mountPoint)))
@@ -124,7 +94,7 @@ func holdAt(at []address, request string) (*Held, error) {
 // Close lets the daemon go on without this client.
 func (w *Held) Close() error { return w.conn.Close() }
 
-// PID is the daemon's process; 0 when it cannot be told.
+// PID is the daemon's process; 0 when the kernel does not say.
 func (w *Held) PID() int32 {
 	pid, _ := peer(w.conn)
 	return pid
@@ -195,34 +165,6 @@ func askAt(at []address, request string) ([]byte, error) {
 	return nil, ErrNoDaemon
 }
 
-// dial reaches the daemon that listens at a, process pid, and sends it a
-// request. It allows AnswerTimeout for the answer.
-func dial(a address, request string) (_ net.Conn, pid int32, _ error) {
-	conn, err := net.Dial("unix", a.path)
-	if err != nil {
-		return nil, 0, err
-	}
-	pid, uid := peer(conn)
-	if uid != a.uid {
-		conn.Close()
-		return nil, 0, fmt.Errorf("%s: user %d listens there, not %d", a.path, uid, a.uid)
-	}
-	_ = conn.SetDeadline(time.Now().Add(AnswerTimeout))
-	if _, err := io.WriteString(conn, request+"\n"); err != nil {
-		conn.Close()
-		return nil, 0, err
-	}
-	return conn, pid, nil
-}
-
-// addressesOf are where a daemon of this mount point may answer.
-func addressesOf(mountPoint string) (all []address) {
-	for _, at := range places(mountPoint) {
-		all = append(all, sockets(at, mountPoint)...)
-	}
-	return all
-}
-
 // StuckError is a daemon that is there and does not answer.
 type StuckError struct{ PID int32 }
 
@@ -231,27 +173,3 @@ func (e *StuckError) Error() string {
 }
 
 func stuck(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
-
-// nobodyKnown is the user of a peer that cannot be told: the one that no user is
-// (chown(2)).
-const nobodyKnown = ^uint32(0)
-
-// peer is the process that listens where conn was made to, and its user. The
-// kernel has them from listen(2).
-func peer(conn net.Conn) (pid int32, uid uint32) {
-	uid = nobodyKnown
-	c, ok := conn.(*net.UnixConn)
-	if !ok {
-		return 0, uid
-	}
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, uid
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if cr, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid, uid = cr.Pid, cr.Uid
-		}
-	})
-	return pid, uid
-}

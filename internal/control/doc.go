@@ -19,12 +19,12 @@
 //
 // It refuses to know of a mount more than the functions in Mount. What listens on
 // a socket may be another user's program: a client speaks to none but the owner of
-// the directory, its answers are bounded in length and time, and whoever prints
+// the directory, its answers are bounded in length and time, and what prints
 // them makes them plain (package plain).
 //
 // Invariants: a client that was told "waiting" sees the end: what was lost, or that
-// nothing was. A loss is told once: to a client of sync, or, if that has gone, at
-// the end of the mount.
+// nothing was. A loss is reported once: to a client of sync, or, if that has hung up,
+// at the end of the mount.
 //
 // Goroutines: RunServe is the caller's, and ends with Finish. It starts runAnswer
 // for each connection, which Finish joins, and that runAwaitHangUp for each sync,

@@ -33,7 +33,7 @@ const maxSocketPath = 107
 func environmentDir() string {
 	d := os.Getenv("XDG_RUNTIME_DIR")
 	own := filepath.Join(d, "rdmafs")
-	// Room for the name, and for what tells apart stacked mounts.
+	// Room for the name, and for what distinguishes stacked mounts.
 	if d == "" || len(own)+len("/0123456789abcdef-4194304.sock") > maxSocketPath {
 		return ""
 	}
@@ -64,9 +64,9 @@ func makePrivate(dir string, uid uint32, hint string) error {
 	return privateDir(dir, uid)
 }
 
-// makeTemporary makes a directory where everybody can, so that others may have
-// taken its name. Then it has a name that nobody can guess; whoever looks for
-// it reads tmp, and knows it by its owner.
+// makeTemporary makes a directory in tmp, where every user can make one: another
+// user may have taken its name. The directory then has a name that cannot be
+// guessed; clients read tmp and know the directory by its owner.
 func makeTemporary(tmp string, uid uint32) (string, error) {
 	if found := temporaryDirs(tmp, uid); len(found) > 0 {
 		return found[0], nil
@@ -84,8 +84,8 @@ func makeTemporary(tmp string, uid uint32) (string, error) {
 
 func temporaryName(uid uint32) string { return fmt.Sprintf("rdmafs-%d", uid) }
 
-// temporaryDirs are a user's directories of sockets in tmp. What others have put
-// there under such names is passed over.
+// temporaryDirs are a user's directories of sockets in tmp. What other users have
+// put there under such names is skipped.
 func temporaryDirs(tmp string, uid uint32) (found []string) {
 	names, _ := os.ReadDir(tmp) // of one that cannot be read, what was read
 	for _, e := range names {
@@ -112,7 +112,7 @@ func privateDir(dir string, uid uint32) error {
 	return nil
 }
 
-// places are where the socket of a mount may be: whoever mounted may have had
+// places are where the socket of a mount may be: the user may have mounted it with
 // another environment. Root looks where the mount's user would have put it.
 func places(mountPoint string) (all []place) {
 	own := uint32(os.Geteuid())

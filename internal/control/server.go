@@ -48,11 +48,11 @@ type Server struct {
 	waiters map[net.Conn]struct{}
 	closed  bool
 	serving sync.WaitGroup
-	// syncs are ended by their cancel function; nil when no more are taken.
+	// syncs are ended by their cancel function; nil when no more are accepted.
 	syncs   map[net.Conn]context.CancelFunc
 	syncing sync.WaitGroup
-	// unheard is what syncs found lost after their clients had gone.
-	unheard []error
+	// unreported is what syncs found lost after their clients had hung up.
+	unreported []error
 }
 
 // New makes the socket for a mount point.
@@ -117,10 +117,10 @@ const (
 	maxAcceptInterval = time.Second
 )
 
-// accept takes the next connection. It fails after Finish alone: a descriptor
-// (EMFILE, ENFILE) or memory that lacks now will be there again, and without
-// this socket a mount cannot be ended in order. Nothing tells when, so accept
-// tries again, and gives up the reserve for the one that waits now.
+// accept takes the next connection. It fails only after Finish: a lack of
+// descriptors (EMFILE, ENFILE) or memory passes, and without this socket a mount
+// cannot be ended in order. No event reports that it has passed, so accept tries
+// again; the reserve descriptor serves the client that is waiting now.
 func (s *Server) accept() (net.Conn, error) {
 	for interval := minAcceptInterval; ; interval = min(2*interval, maxAcceptInterval) {
 		if s.reserve == nil {
@@ -143,8 +143,8 @@ func (s *Server) accept() (net.Conn, error) {
 	}
 }
 
-// runAnswer answers one request. A client that says nothing is not waited for
-// longer than it would wait.
+// runAnswer answers one request. A client that sends none is dropped after
+// AnswerTimeout, which is as long as it would wait itself.
 func (s *Server) runAnswer(conn net.Conn) {
 	defer s.serving.Done()
 	defer s.drop(conn)
@@ -182,72 +182,12 @@ func (s *Server) hold(conn net.Conn) bool {
 	return true
 }
 
-// answerSync syncs and says how that went. It ends with the client, and with
-// StopSyncs.
-func (s *Server) answerSync(conn net.Conn) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	s.mu.Lock()
-	taken := s.syncs != nil && s.mount.Sync != nil && writeLine(conn, waiting)
-	if taken {
-		s.syncs[conn] = cancel
-		s.syncing.Add(1)
-	}
-	s.mu.Unlock()
-	if !taken {
-		return
-	}
-	_ = conn.SetReadDeadline(time.Time{})
-	gone := make(chan struct{})
-	go runAwaitHangUp(conn, cancel, gone)
-	err := s.mount.Sync(ctx)
-	heard := false
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		heard = writeLine(conn, plain.OneLine(err))
-	default:
-		heard = writeLine(conn, done)
-	}
-	s.mu.Lock()
-	if !heard {
-		s.unheard = append(s.unheard, losses(err)...)
-	}
-	delete(s.syncs, conn)
-	s.mu.Unlock()
-	s.syncing.Done()
-	_ = conn.SetReadDeadline(time.Now())
-	<-gone
-}
-
-// losses are the parts of a sync's error that are more than that it was ended.
-// The cache tells each of them once.
-func losses(err error) (all []error) {
-	parts := []error{err}
-	if joined, is := err.(interface{ Unwrap() []error }); is {
-		parts = joined.Unwrap()
-	}
-	for _, e := range parts {
-		if e != nil && !errors.Is(e, context.Canceled) {
-			all = append(all, e)
-		}
-	}
-	return all
-}
-
-// runAwaitHangUp cancels what a client waits for when it has gone.
-func runAwaitHangUp(conn net.Conn, cancel func(), gone chan<- struct{}) {
-	defer close(gone)
-	awaitHangUp(conn)
-	cancel()
-}
-
-// awaitHangUp returns when a client that has nothing more to say has gone, or
-// its connection was closed here.
+// awaitHangUp returns when a client, which sends nothing more, has hung up, or
+// when its connection was closed here.
 func awaitHangUp(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) }
 
-// writeLine writes a line to a client, which reads what it asked for: the line fits
-// the socket, or the client does not wait for it.
+// writeLine writes a line to a client. A client that reads lets it fit the socket;
+// one that does not is given up after writeTimeout.
 func writeLine(conn net.Conn, line string) bool {
 	_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := io.WriteString(conn, line[:min(len(line), maxAnswer/2)]+"\n")
@@ -265,26 +205,9 @@ func (s *Server) drop(conn net.Conn) {
 	}
 }
 
-// StopSyncs ends syncs under way without a word, and takes no more: the cache
-// is about to be closed. The error is what was lost, and no client heard of.
-func (s *Server) StopSyncs() error {
-	s.mu.Lock()
-	for _, cancel := range s.syncs {
-		cancel()
-	}
-	s.syncs = nil
-	s.mu.Unlock()
-	s.syncing.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	unheard := errors.Join(s.unheard...)
-	s.unheard = nil
-	return unheard
-}
-
-// Finish tells those who wait how the mount ended, and closes the socket.
+// Finish tells waiting clients how the mount ended, and closes the socket.
 func (s *Server) Finish(end error) {
-	_ = s.StopSyncs() // whoever ends the mount has asked
+	_ = s.StopSyncs() // the caller already has what it returns
 	s.ln.Close()
 	s.mu.Lock()
 	s.closed = true

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWaiterSeesTheEnd: whoever is told to wait hears how the mount ended, and
-// one who comes while the daemon ends hears that there is none. Neither sees
+// TestWaiterSeesTheEnd: a client that waits learns how the mount ended, and one
+// that connects while the daemon ends learns that there is none. Neither sees
 // its connection reset, as a socket closed with words unread would have it.
 func TestWaiterSeesTheEnd(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
@@ -84,9 +84,9 @@ func serveSyncs(t *testing.T, sync func(context.Context) error) (c *Server, serv
 	return c, ended
 }
 
-// TestHeldWaiterHears: a waiter that was told to wait is never left without the
+// TestHeldWaiterSeesTheEnd: a client that was promised the end is never left without the
 // end.
-func TestHeldWaiterHears(t *testing.T) {
+func TestHeldWaiterSeesTheEnd(t *testing.T) {
 	c, served := serveControl(t)
 	w, err := holdAt(own(c), "wait 0:50")
 	if err != nil {
@@ -160,7 +160,7 @@ func TestSync(t *testing.T) {
 }
 
 // TestSyncEnds: a sync under way ends with the client that asked for it, and
-// with the mount; then no more are taken. What it found lost is told at the end
+// with the mount; then no more are taken. What it found lost is reported at the end
 // of the mount.
 func TestSyncEnds(t *testing.T) {
 	came, left := make(chan struct{}), make(chan struct{})

@@ -7,7 +7,7 @@
 // mounts, and of exit codes but the daemon's own.
 //
 // Invariant: until Ready has succeeded the end of the command is the end of the
-// daemon. Either the parent is told, and its end means nothing from then on, or gone
+// daemon. Either the parent is notified, and its end means nothing from then on, or gone
 // is called: never neither, never both.
 //
 // Goroutines: runReady ends with the socket, at the latest when Start returns;

@@ -36,15 +36,15 @@ var parentConn = sync.OnceValues(func() (net.Conn, error) {
 	return conn, nil
 })
 
-// Parent is the daemon's end of a socket to the process in Start. The daemon says
+// Parent is the daemon's end of a socket to the process in Start. The daemon reports
 // there that the mount is usable, once; until then the end of the connection, for
 // whatever reason the parent ended it, is the end of the mount.
 type Parent struct {
 	conn net.Conn
 
-	mu   sync.Mutex
-	told bool // Ready reached a parent that was there
-	over chan struct{}
+	mu       sync.Mutex
+	notified bool // Ready reached a parent that was there
+	over     chan struct{}
 }
 
 // NewParent is the parent of this process, which is a daemon. gone is called when
@@ -69,7 +69,7 @@ func (p *Parent) runAwait(gone func()) {
 	_, _ = p.conn.Read(make([]byte, 1))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.told {
+	if !p.notified {
 		gone()
 	}
 }
@@ -77,18 +77,18 @@ func (p *Parent) runAwait(gone func()) {
 // Note has the parent print a line. It is for the time before Ready.
 func (p *Parent) Note(line string) { plain.Fprintf(os.Stderr, "rdmafs: %s\n", line) }
 
-// Ready says that the mount is usable, and leaves the terminal and the directory
-// that the daemon was started from. It fails if the parent has ended. What the
-// parent makes of it is its own affair: it was told.
+// Ready reports that the mount is usable, and leaves the terminal and the directory
+// that the daemon was started from. It fails if the parent has ended. Whether
+// the parent acts on it does not matter: it was notified.
 func (p *Parent) Ready() error {
 	leaveTerminal()
-	return p.tell()
+	return p.notify()
 }
 
-func (p *Parent) tell() error {
+func (p *Parent) notify() error {
 	p.mu.Lock()
 	_, err := p.conn.Write([]byte{1})
-	p.told = err == nil
+	p.notified = err == nil
 	p.mu.Unlock()
 	p.conn.Close()
 	<-p.over

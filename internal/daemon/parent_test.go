@@ -24,23 +24,23 @@ func pair(t *testing.T) (daemon, command net.Conn) {
 	return daemon, command
 }
 
-// TestParentGone: a parent that goes before it was told ends the mount, and
-// cannot be told any more.
+// TestParentGone: a parent that ends before it was notified ends the mount, and
+// cannot be notified any more.
 func TestParentGone(t *testing.T) {
 	daemon, command := pair(t)
 	gone := make(chan struct{})
 	p := newParent(daemon, func() { close(gone) })
 	command.Close()
 	<-gone
-	if err := p.tell(); err == nil {
-		t.Error("a parent that has gone was told")
+	if err := p.notify(); err == nil {
+		t.Error("a parent that has ended was notified")
 	}
 }
 
-// TestParentTold: either the parent is told, and its end means nothing from then
+// TestParentNotified: either the parent is notified, and its end means nothing from then
 // on, or the mount ends: never neither, never both.
-func TestParentTold(t *testing.T) {
-	told := 0
+func TestParentNotified(t *testing.T) {
+	notified := 0
 	for k := range 500 {
 		daemon, command := pair(t)
 		gone := make(chan struct{})
@@ -53,21 +53,21 @@ func TestParentTold(t *testing.T) {
 			}
 			command.Close() // at once, as a command ends that has nothing else to do
 		}()
-		err := p.tell()
+		err := p.notify()
 		<-read
 		select {
 		case <-gone:
 			if err == nil {
-				t.Fatal("told, and ended all the same")
+				t.Fatal("notified, and ended all the same")
 			}
 		default:
 			if err != nil {
-				t.Fatalf("not told (%v), and goes on", err)
+				t.Fatalf("not notified (%v), and goes on", err)
 			}
-			told++
+			notified++
 		}
 	}
-	if told < 250 {
-		t.Errorf("told %d times only", told)
+	if notified < 250 {
+		t.Errorf("notified %d times only", notified)
 	}
 }

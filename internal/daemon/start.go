@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readyEnvironment tells the daemon that readyFD is a socket on which to say that
-// the mount is usable.
+// readyEnvironment is set for the daemon, whose readyFD then is a socket on which to
+// report that the mount is usable.
 const (
 	readyEnvironment = "_RDMAFS_READY_FD"
 	readyFD          = 3
@@ -32,7 +32,7 @@ type EndedError struct {
 
 func (e *EndedError) Error() string { return e.Text }
 
-// interrupts end a command, unless whoever started it has them ignored.
+// interrupts end a command, unless the process that started it ignores them.
 func interrupts() (all []os.Signal) {
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {

@@ -17,9 +17,9 @@ type Case struct {
 	Target, Host, Export string
 	// Words are the mount options as given.
 	Words string
-	// Patience bounds each attempt to connect and what is done over it.
-	Patience time.Duration
-	// Cred is whose rights in the export are looked at. Write: a file may be made
+	// Timeout bounds each attempt to connect and what is asked over the connection.
+	Timeout time.Duration
+	// Cred is the user whose rights in the export are asked for. Write: a file may be made
 	// there and removed again, to move data both ways.
 	Cred  nfsclient.Cred
 	Write bool
@@ -44,7 +44,7 @@ type Case struct {
 	Ways []Way
 	// Exports lists what the server at an address exports.
 	Exports func(ctx context.Context, at netip.Addr) ([]Export, error)
-	// Trial mounts as the command does, and undoes it. detail tells how the
+	// Trial mounts as the command does, and undoes it. detail is how the
 	// mount would travel.
 	Trial func(ctx context.Context) (detail string, err error)
 	// Explain takes an error of these functions apart.
@@ -98,7 +98,7 @@ type Contact interface {
 	// own.
 	Versions(ctx context.Context) (low, high uint32, err error)
 	// Mount asks for the export and for the server's limits over this way.
-	// detail tells what the server said. Links must have been closed; of the
+	// detail is what the server said. Links must have been closed; of the
 	// above, nothing may follow.
 	Mount(ctx context.Context) (detail string, err error)
 	// Client is the export, once Mount has succeeded.

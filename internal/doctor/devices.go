@@ -10,14 +10,14 @@ import (
 // libraries are rdma-core's, which a provider for RDMA devices loads.
 var libraries = []string{"libibverbs.so.1", "librdmacm.so.1"}
 
-// grave is how grave it is when the kernel's RDMA devices do not work.
-func (e *examination) grave() Status {
+// severity is the status of a step when the kernel's RDMA devices do not work.
+func (e *examination) severity() Status {
 	s := Warning
 	for _, p := range e.Providers {
 		switch {
 		case !e.RDMA || !p.Chosen:
 		case !p.Devices:
-			return Warning // it does without
+			return Warning // it needs none
 		default:
 			s = Failure
 		}
@@ -25,7 +25,7 @@ func (e *examination) grave() Status {
 	return s
 }
 
-// deviceProvider tells whether this build can use the kernel's devices.
+// deviceProvider reports whether this build can use the kernel's devices.
 func (e *examination) deviceProvider() bool {
 	for _, p := range e.Providers {
 		if p.Devices {
@@ -35,11 +35,11 @@ func (e *examination) deviceProvider() bool {
 	return false
 }
 
-// devices looks at the kernel's RDMA devices and what leads to them.
+// devices looks at the kernel's RDMA devices and at what programs need to use them.
 func (e *examination) devices() Section {
 	s := Section{Title: "RDMA devices"}
-	grave := e.grave()
-	missing := grave // what a mount that has no need of devices need not know
+	severity := e.severity()
+	missing := severity // skipped for a mount that needs no device
 	if missing != Failure {
 		missing = Skipped
 	}
@@ -68,13 +68,13 @@ func (e *examination) devices() Section {
 		return s
 	}
 	for i := range e.rdma {
-		s.add(device(&e.rdma[i], grave)...)
+		s.add(device(&e.rdma[i], severity)...)
 	}
-	s.add(e.memlock(grave))
+	s.add(e.memlock(severity))
 	return s
 }
 
-// onlyFor leaves the remedy away where nothing is amiss.
+// onlyFor drops the remedy of a step that is skipped.
 func onlyFor(s Status, remedy string) string {
 	if s == Skipped {
 		return ""
@@ -99,7 +99,7 @@ func (e *examination) libraries(missing Status) Step {
 }
 
 // device judges one device: its ports, and whether this user may use it.
-func device(d *rdmadev.Device, grave Status) []Step {
+func device(d *rdmadev.Device, severity Status) []Step {
 	var steps []Step
 	kind := d.Driver
 	if kind == "" {
@@ -114,7 +114,7 @@ func device(d *rdmadev.Device, grave Status) []Step {
 		}
 		st := Step{Name: name, Status: OK, Detail: what, Facts: p}
 		if !p.Active() {
-			st.Status, st.Detail = grave, fmt.Sprintf("%s: the link is %s", what, p.PhysState)
+			st.Status, st.Detail = severity, fmt.Sprintf("%s: the link is %s", what, p.PhysState)
 			st.Remedy = "bring the link up: ip link set DEVICE up, the cable, the subnet manager on InfiniBand"
 		}
 		steps = append(steps, st)
@@ -126,7 +126,7 @@ func device(d *rdmadev.Device, grave Status) []Step {
 		case n.Usable:
 			may = append(may, n.Path)
 		default:
-			steps = append(steps, bad(grave, d.Name+" access", fmt.Sprintf("%s: %s", n.Path, n.Why),
+			steps = append(steps, bad(severity, d.Name+" access", fmt.Sprintf("%s: %s", n.Path, n.Why),
 				"give this user the node (chmod 666, or udev's rules of rdma-core); in a container add --device="+n.Path))
 		}
 	}
@@ -137,13 +137,13 @@ func device(d *rdmadev.Device, grave Status) []Step {
 }
 
 // memlock judges how much memory devices may pin.
-func (e *examination) memlock(grave Status) Step {
+func (e *examination) memlock(severity Status) Step {
 	const name = "locked memory"
 	m := e.Memory
 	switch {
 	case m.Err != nil:
 		what, remedy := e.Explain(m.Err)
-		return bad(grave, name, what, remedy)
+		return bad(severity, name, what, remedy)
 	case m.Note != "":
 		return warning(name, m.Note, "")
 	case m.Limit == NoLimit:

@@ -7,16 +7,17 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/rdmadev"
 )
 
-// examination is a Case under way.
+// examination is a Case that is being examined.
 type examination struct {
 	*Case
 	report Report
 	rdma   []rdmadev.Device // of this machine
 	show   func(Section)
-	found  []contacted // one for each of Ways
+	found  []attempt // one for each of Ways
 }
 
-// Examine walks the chain. show is given each section as it is complete.
+// Examine makes all steps in order. show is called with each section when it is
+// complete.
 func Examine(ctx context.Context, c *Case, show func(Section)) *Report {
 	e := &examination{Case: c, report: Report{Target: c.Target}, rdma: c.Devices.Devices(), show: show}
 	e.put(e.machine())
@@ -61,16 +62,15 @@ func (e *examination) put(s Section) {
 	e.show(s)
 }
 
-// conclude ends the report with one of two sentences, by whether anything
-// failed.
-func (e *examination) conclude(well, ill string) {
+// conclude ends the report with one of two sentences, by whether a step failed.
+func (e *examination) conclude(success, failure string) {
 	f := e.report.firstFailure()
 	e.report.OK = f == nil
 	if f == nil {
-		e.report.Verdict = well
+		e.report.Verdict = success
 		return
 	}
-	e.report.Verdict = ill + ": " + f.Name + ": " + f.Detail
+	e.report.Verdict = failure + ": " + f.Name + ": " + f.Detail
 }
 
 // Err is nil if the mount would succeed.

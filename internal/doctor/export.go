@@ -33,8 +33,8 @@ func (e *examination) export(ctx context.Context) Section {
 		s.add(skipped("admission", "no way to the server works"))
 		return s
 	}
-	way.hangUp()
-	mountCtx, cancel := context.WithTimeout(ctx, e.Patience)
+	way.disconnect()
+	mountCtx, cancel := context.WithTimeout(ctx, e.Timeout)
 	defer cancel()
 	detail, err := way.contact.Mount(mountCtx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (e *examination) export(ctx context.Context) Section {
 		return s
 	}
 	s.add(ok("admission", fmt.Sprintf("over %s: %s", way.Name, detail)))
-	ctx, cancel = context.WithTimeout(ctx, e.Patience)
+	ctx, cancel = context.WithTimeout(ctx, e.Timeout)
 	defer cancel()
 	s.add(e.data(ctx, way.contact)...)
 	return s
@@ -51,7 +51,7 @@ func (e *examination) export(ctx context.Context) Section {
 // list asks for the export list, which servers may keep to themselves.
 func (e *examination) list(ctx context.Context, at netip.Addr) Step {
 	const name = "export list"
-	ctx, cancel := context.WithTimeout(ctx, e.Patience)
+	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
 	defer cancel()
 	exports, err := e.Exports(ctx, at)
 	if err != nil {

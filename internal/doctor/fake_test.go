@@ -22,7 +22,7 @@ var (
 	standby    = netip.MustParseAddr("10.99.0.3")
 )
 
-// fakeWay is a way that fails where it is told to, and counts what is open.
+// fakeWay is a way that fails where a test wants it to, and counts what is open.
 type fakeWay struct {
 	open, connect, call, versions, mount error
 	dead                                 netip.Addr // refuses
@@ -116,7 +116,7 @@ func newRig(t *testing.T, trees ...map[string]string) *rig {
 	}
 	nothing := func() error { return nil }
 	r.Case = Case{
-		Target: "server:/export", Host: "server", Export: "/export", Words: "soft", Patience: time.Minute, Write: true, Cred: nfsclient.Cred{UID: 1000},
+		Target: "server:/export", Host: "server", Export: "/export", Words: "soft", Timeout: time.Minute, Write: true, Cred: nfsclient.Cred{UID: 1000},
 		Fuse:      func() error { return nil },
 		Devices:   &rdmadev.Tree{Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev"), Map: rdmadevtest.Map{}},
 		Memory:    Memory{Limit: NoLimit},

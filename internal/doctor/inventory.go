@@ -49,7 +49,7 @@ type Inventory struct {
 	Absence *rdmadev.Absence `json:"absence,omitempty"`
 }
 
-// Listed is a device with what sysfs does not tell.
+// Listed is a device with what sysfs does not have.
 type Listed struct {
 	rdmadev.Device
 	// Windows is nil when they are not known; Unknown says why.

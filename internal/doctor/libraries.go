@@ -20,7 +20,7 @@ func findLibrary(root, searchPath, name string) string {
 	return ""
 }
 
-// libraryDirs are the folders of ld.so(8): those of the environment, those of
+// libraryDirs are the directories of ld.so(8): those of the environment, those of
 // ld.so.conf, and the built-in ones, with Debian's multiarch.
 func libraryDirs(root, searchPath string) []string {
 	dirs := filepath.SplitList(searchPath)
@@ -39,7 +39,7 @@ func libraryDirs(root, searchPath string) []string {
 	return dirs
 }
 
-// confDirs are the folders that a file of ld.so.conf names, below root.
+// confDirs are the directories that a file of ld.so.conf names, below root.
 func confDirs(root, text string) (dirs []string) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "/") {

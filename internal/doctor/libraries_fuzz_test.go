@@ -7,7 +7,7 @@ import (
 )
 
 // FuzzLibraryConf: whatever stands in ld.so.conf, each line names at most one
-// folder, by an absolute path.
+// directory, by an absolute path.
 func FuzzLibraryConf(f *testing.F) {
 	for _, text := range []string{"/opt/lib\n", "include *.conf\n# x\n\n/a\n", "/../../etc\n", "/\x00\xff", "   /x  \r\n/"} {
 		f.Add(text)

@@ -14,8 +14,8 @@ func (e *examination) machine() Section {
 	return s
 }
 
-// providers looks for what each needs. One that lacks something is grave when
-// the mount has no other.
+// providers checks what each provider needs. One that lacks something is a failure
+// when the mount has no other.
 func (e *examination) providers() []Step {
 	missing := make([]error, len(e.Providers))
 	usable := false

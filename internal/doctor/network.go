@@ -13,7 +13,7 @@ import (
 // devices on it.
 func (e *examination) network(ctx context.Context) (Section, []netip.Addr) {
 	s := Section{Title: "The way to " + e.Host}
-	ctx, cancel := context.WithTimeout(ctx, e.Patience)
+	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
 	defer cancel()
 	addrs, err := e.Resolve(ctx)
 	if err == nil && len(addrs) == 0 {
@@ -63,16 +63,16 @@ func routeStep(to netip.Addr, r rdmadev.Route) Step {
 	return Step{Name: "route", Status: OK, Detail: what, Facts: r}
 }
 
-// devicesOn tells which RDMA devices stand on a route, and whether they have
-// the GID that the route needs.
+// devicesOn lists the RDMA devices on a route, and whether they have the GID that
+// the route needs.
 func (e *examination) devicesOn(r rdmadev.Route) []Step {
 	const name = "device on route"
 	if len(e.rdma) == 0 {
-		return nil // said before
+		return nil // devices has reported it
 	}
 	at := e.Devices.On(e.rdma, r.Netdev)
 	if len(at) == 0 {
-		if e.grave() != Failure {
+		if e.severity() != Failure {
 			return []Step{skipped(name, "no RDMA device stands on "+r.Netdev)}
 		}
 		return []Step{failure(name, "no RDMA device stands on "+r.Netdev,
@@ -88,15 +88,14 @@ func (e *examination) devicesOn(r rdmadev.Route) []Step {
 		case gid != nil:
 			steps = append(steps, Step{Name: name, Status: OK, Detail: fmt.Sprintf("%s, GID %d is %s, %s", what, gid.Index, gid.GID, gid.Type), Facts: gid})
 		default:
-			steps = append(steps, bad(e.grave(), name, fmt.Sprintf("%s has no RoCE v2 GID of %s", what, r.Source),
+			steps = append(steps, bad(e.severity(), name, fmt.Sprintf("%s has no RoCE v2 GID of %s", what, r.Source),
 				"give "+r.Netdev+" the address after the device was made, or enable RoCE v2 on the adapter"))
 		}
 	}
 	return steps
 }
 
-// gidFor is the GID by which a port is known under a source address. Only
-// RoCE has such.
+// gidFor is the GID of a port that stands for a source address. Only RoCE needs one.
 func gidFor(x rdmadev.At, source netip.Addr) (gid *rdmadev.GID, needed bool) {
 	if x.Port.LinkLayer != "Ethernet" || x.Device.Kind == "RNIC" || !source.IsValid() {
 		return nil, false

@@ -29,7 +29,7 @@ type Section struct {
 
 func (s *Section) add(steps ...Step) { s.Steps = append(s.Steps, steps...) }
 
-// last is the step in which a walk ended.
+// last is the last step, in which the examination of a way ended.
 func (s *Section) last() *Step { return &s.Steps[len(s.Steps)-1] }
 
 // Report is everything that was found.
@@ -47,12 +47,12 @@ func skipped(name, why string) Step            { return Step{Name: name, Status:
 func warning(name, detail, remedy string) Step { return bad(Warning, name, detail, remedy) }
 func failure(name, detail, remedy string) Step { return bad(Failure, name, detail, remedy) }
 
-// bad is a finding that is as grave as the mount's need makes it.
+// bad is a step with a remedy, of a severity that depends on what the mount needs.
 func bad(s Status, name, detail, remedy string) Step {
 	return Step{Name: name, Status: s, Detail: detail, Remedy: remedy}
 }
 
-// firstFailure is what to name when asked why.
+// firstFailure is the reason that the verdict gives; nil if there is none.
 func (r *Report) firstFailure() *Step {
 	for i := range r.Sections {
 		for j := range r.Sections[i].Steps {

@@ -7,7 +7,7 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// directory is the export's top directory as the caller meets it.
+// directory is the export's top directory as the caller may use it.
 type directory struct {
 	nfsclient.Client
 	cred nfsclient.Cred
@@ -15,7 +15,7 @@ type directory struct {
 	attr nfsclient.Attr
 	// rights are those that the server says the caller has.
 	rights nfsclient.AccessMask
-	// file was made to move data through; empty if none could be, for why.
+	// file was made to move data through; empty if that failed, with why.
 	file, name string
 	why        error
 	made       nfsclient.Attr
@@ -32,9 +32,9 @@ func (d *directory) owner() string {
 
 const squashed = "root is nobody here (root_squash)"
 
-// look asks ACCESS as the caller, who is whoever runs the doctor, as they will
-// be when they use the mount.
-func (d *directory) look(ctx context.Context) error {
+// askRights calls ACCESS as the user who runs the doctor, and who will use the
+// mount.
+func (d *directory) askRights(ctx context.Context) error {
 	d.h, d.attr = d.Root()
 	got, a, err := d.Access(ctx, d.cred, d.h, nfsclient.AccessRead|nfsclient.AccessLookup|
 		nfsclient.AccessModify|nfsclient.AccessExtend|nfsclient.AccessDelete)
@@ -45,8 +45,8 @@ func (d *directory) look(ctx context.Context) error {
 	return err
 }
 
-// step says what the caller may do. What they may not hurts once the mount is
-// there, but does not keep it from succeeding.
+// step reports what the caller may do. A lack of rights does not keep the mount from
+// succeeding: it is a warning.
 func (d *directory) step() Step {
 	const name = "rights"
 	who := fmt.Sprintf("uid %d", d.cred.UID)

@@ -14,19 +14,19 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// sizes are moved: the least that fills packets and RDMA transfers, and what a
-// mount moves at once.
+// sizes are those of the transfers: the least that fills packets and RDMA
+// operations, and the most that a mount moves at once.
 var sizes = []int{64 << 10, 1 << 20}
 
-// tidyTimeout bounds the removal of the file that was made.
-const tidyTimeout = 5 * time.Second
+// removeTimeout bounds the removal of the file that was made.
+const removeTimeout = 5 * time.Second
 
-// data looks at the caller's rights, and moves data both ways over the mounted
-// export. Writing needs a file of its own in the export's top directory, which is
-// there for that moment only.
+// data asks for the caller's rights, and moves data both ways over the mounted
+// export. For writing it makes a file in the export's top directory, and removes it
+// again.
 func (e *examination) data(ctx context.Context, c Contact) (steps []Step) {
 	d := &directory{Client: c.Client(), cred: e.Cred}
-	if err := d.look(ctx); err != nil {
+	if err := d.askRights(ctx); err != nil {
 		return []Step{e.failed("rights", err)}
 	}
 	if e.Write {
@@ -56,9 +56,9 @@ func (d *directory) create(ctx context.Context) {
 	d.name, d.file, d.made = name, string(m.Handle), m.Attr
 }
 
-// remove leaves nothing behind, whatever became of ctx.
+// remove removes the file, even if the examination was cancelled.
 func (d *directory) remove() {
-	ctx, cancel := context.WithTimeout(context.Background(), tidyTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
 	_, _ = d.Remove(ctx, d.cred, d.h, d.name)
 }
@@ -109,6 +109,9 @@ var (
 	errBytes  = errors.New("the bytes read back are not those that were written")
 )
 
+// retryWrite is the time before another WRITE where the server asks for that.
+const retryWrite = 200 * time.Millisecond
+
 // roundTrip writes n bytes and reads them back.
 func (d *directory) roundTrip(ctx context.Context, a *mem.Arena, n int) error {
 	h := nfsclient.Handle(d.file)
@@ -119,6 +122,14 @@ func (d *directory) roundTrip(ctx context.Context, a *mem.Arena, n int) error {
 	for done := 0; done < n; {
 		piece := out.Slice(done, min(n-done, d.Info().WriteMax))
 		r, err := d.Client.Write(ctx, d.cred, h, nil, uint64(done), mem.Vec{piece}, nfsclient.FileSync)
+		if s, _ := nfsclient.StatusOf(err); s == nfsclient.ErrJukebox {
+			// The server asks to try later.
+			select {
+			case <-time.After(retryWrite):
+				continue
+			case <-ctx.Done():
+			}
+		}
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ type fakeExport struct {
 	create, moved error
 	owner         uint32
 	garbled       bool
+	later         int // WRITEs that are to be tried later
 	there         []nfsclient.Dirent
 	locked        string // a file that may not be read
 
@@ -65,6 +66,10 @@ func (x *fakeExport) Remove(_ context.Context, _ nfsclient.Cred, _ nfsclient.Han
 }
 
 func (x *fakeExport) Write(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, off uint64, from mem.Vec, how nfsclient.Stable) (nfsclient.WriteResult, error) {
+	if x.later > 0 {
+		x.later--
+		return nfsclient.WriteResult{}, &nfsclient.Error{Op: "WRITE", Status: nfsclient.ErrJukebox}
+	}
 	b := slices.Grow(x.made[string(h)], int(off)+from.Len())
 	b = b[:max(len(b), int(off)+from.Len())]
 	from.CopyOut(0, b[off:])
@@ -105,8 +110,8 @@ func there(name string, size uint64) nfsclient.Dirent {
 	return nfsclient.Dirent{Name: name, Handle: nfsclient.Handle(name), Attr: &nfsclient.Attr{Type: nfsclient.Regular, Size: size}}
 }
 
-// TestRightsAndTransfers: what a caller may do is told as it will hurt them, and
-// data is moved by whatever they may do.
+// TestRightsAndTransfers: a lack of rights that will matter to the caller is a
+// warning, and data is moved by whatever means the rights allow.
 func TestRightsAndTransfers(t *testing.T) {
 	const section = "The export /export"
 	refused := func(s nfsclient.Status) error { return &nfsclient.Error{Op: "CREATE", Status: s} }
@@ -144,6 +149,7 @@ func TestRightsAndTransfers(t *testing.T) {
 			r.Write, x.there = false, []nfsclient.Dirent{there("half", 1<<19)}
 		}, "transfer of 1024 KiB", Skipped, "no file", true},
 		{"moved", func(*rig, *fakeExport) {}, "transfer of 1024 KiB", OK, "written and read back", true},
+		{"written later", func(_ *rig, x *fakeExport) { x.later = 1 }, "transfer of 64 KiB", OK, "written and read back", true},
 		{"lost", func(_ *rig, x *fakeExport) { x.moved = errors.New("no answer") }, "transfer of 64 KiB", Failure, "no answer", false},
 		{"garbled", func(_ *rig, x *fakeExport) { x.garbled = true }, "transfer of 64 KiB", Failure, "not those", false},
 		{"narrow path", func(r *rig, _ *fakeExport) { r.rdma.lowered = 1024 }, "path MTU", Warning, "more than 1024 bytes", true},

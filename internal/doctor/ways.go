@@ -3,96 +3,10 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/rdmafs/rdmafs/transport"
 )
-
-// contacted is a way, connected or not.
-type contacted struct {
-	Way
-	at      netip.Addr
-	contact Contact // nil when it could not even be opened
-	link    transport.Link
-	openErr error // of Open
-	err     error // of Connect, or of the calls
-	section Section
-}
-
-func (c *contacted) works() bool { return c.openErr == nil && c.err == nil }
-
-func (c *contacted) String() string {
-	return fmt.Sprintf("%s to %s", c.Name, netip.AddrPortFrom(c.at, c.Port))
-}
-
-// connectAll connects over all ways at once, each to the first address that
-// answers.
-func (e *examination) connectAll(ctx context.Context, addrs []netip.Addr) {
-	e.found = make([]contacted, len(e.Ways))
-	var running sync.WaitGroup
-	for i, w := range e.Ways {
-		e.found[i] = contacted{Way: w}
-		running.Add(1)
-		go e.runConnect(ctx, &e.found[i], addrs, &running)
-	}
-	running.Wait()
-}
-
-func (e *examination) runConnect(ctx context.Context, c *contacted, addrs []netip.Addr, done *sync.WaitGroup) {
-	defer done.Done()
-	for _, a := range addrs {
-		c.close()
-		c.at = a
-		if e.connect(ctx, c); c.works() {
-			return
-		}
-	}
-}
-
-// connect opens the way to c.at and connects.
-func (e *examination) connect(ctx context.Context, c *contacted) {
-	ctx, cancel := context.WithTimeout(ctx, e.Patience)
-	defer cancel()
-	if c.contact, c.openErr = c.Open(ctx, c.at); c.openErr == nil {
-		c.link, c.err = c.contact.Connect(ctx)
-	}
-}
-
-func (c *contacted) hangUp() {
-	if c.link != nil {
-		_ = c.link.Close()
-		c.link = nil
-	}
-}
-
-func (c *contacted) close() {
-	c.hangUp()
-	if c.contact != nil {
-		c.contact.Close()
-		c.contact = nil
-	}
-}
-
-func (e *examination) closeAll() {
-	for i := range e.found {
-		e.found[i].close()
-	}
-}
-
-// working is the first way that works among those that the mount may take, or
-// among the others.
-func (e *examination) working(chosen bool) *contacted {
-	for i := range e.found {
-		if c := &e.found[i]; c.Chosen == chosen && c.works() {
-			return c
-		}
-	}
-	return nil
-}
 
 // ways measures the connections, one after the other, and makes a section of
 // each way that the mount may take and one of the others.
@@ -100,7 +14,7 @@ func (e *examination) ways(ctx context.Context) []Section {
 	for i := range e.found {
 		e.found[i].section = e.measure(ctx, &e.found[i])
 	}
-	e.weigh()
+	e.downgrade()
 	others := Section{Title: "Other ways"}
 	var shown []Section
 	for i := range e.found {
@@ -113,10 +27,10 @@ func (e *examination) ways(ctx context.Context) []Section {
 	return append(shown, others)
 }
 
-// weigh makes of failures warnings when the mount has another way, and passes
-// over ways that this machine does not have if it has another. When none works,
-// the last word about the first way is where to say what would.
-func (e *examination) weigh() {
+// downgrade turns failures into warnings when the mount has another way, and skips
+// ways that this machine does not have if it has another. When none works, the last
+// step of the first way gets the remedy.
+func (e *examination) downgrade() {
 	first, hinted, opened := e.working(true), false, false
 	for i := range e.found {
 		opened = opened || e.found[i].Chosen && e.found[i].openErr == nil
@@ -144,8 +58,8 @@ func joinWords(words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ",")
 }
 
-// measure says what one way is like.
-func (e *examination) measure(ctx context.Context, c *contacted) Section {
+// measure examines one way.
+func (e *examination) measure(ctx context.Context, c *attempt) Section {
 	s := Section{Title: c.String()}
 	switch {
 	case c.openErr != nil:
@@ -156,7 +70,7 @@ func (e *examination) measure(ctx context.Context, c *contacted) Section {
 		return s
 	}
 	s.add(ok("connection", "established"))
-	ctx, cancel := context.WithTimeout(ctx, e.Patience)
+	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
 	defer cancel()
 	rtt, err := roundTrips(ctx, c.link)
 	if err != nil {
@@ -191,19 +105,19 @@ func privateData(t *Terms) Step {
 	case t.AgreeInvalidate:
 		what += "remote invalidation agreed"
 	default:
-		what += "remote invalidation offered" // which Linux uses without a word
+		what += "remote invalidation offered" // Linux uses it without agreeing
 	}
 	return Step{Name: "private data", Status: OK, Detail: what, Facts: t}
 }
 
-// curiosity is how long to wait for what mount need not know.
-const curiosity = 5 * time.Second
+// versionsTimeout bounds the question for versions, which a mount does not need.
+const versionsTimeout = 5 * time.Second
 
-// versions asks what versions the server has. That it speaks ours is shown by
-// the NULL call.
+// versions asks what versions the server has. The NULL call has shown that it has
+// this one.
 func versions(ctx context.Context, c Contact) Step {
 	const name = "RPC-over-RDMA"
-	ctx, cancel := context.WithTimeout(ctx, curiosity)
+	ctx, cancel := context.WithTimeout(ctx, versionsTimeout)
 	defer cancel()
 	low, high, err := c.Versions(ctx)
 	switch {
@@ -216,7 +130,7 @@ func versions(ctx context.Context, c Contact) Step {
 }
 
 // other is one line about a way that the mount will not take.
-func (e *examination) other(c *contacted) Step {
+func (e *examination) other(c *attempt) Step {
 	name, last := fmt.Sprintf("%s:%d", c.Name, c.Port), c.section.last()
 	switch {
 	case c.openErr != nil:

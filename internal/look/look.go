@@ -81,14 +81,14 @@ func Path(path string, name bool) (s Seen, err error) {
 	return s, nil
 }
 
-// abandon ends a process and does not wait for that: it may be waiting
-// itself, in a way that no signal ends.
+// abandon kills a process and does not wait for its end: it may be blocked in a
+// system call that no signal interrupts.
 func abandon(p *os.Process) {
 	_ = p.Kill()
 	_ = p.Release()
 }
 
-// take adds a step of lookFor.
+// take reads a step that lookFor has reported.
 func (s *Seen) take(step string) error {
 	if at, is := strings.CutPrefix(step, "at "); is {
 		s.At = at
@@ -106,8 +106,9 @@ func lookFor(path string, to io.Writer) {
 	report()
 }
 
-// walk may wait for ever. It calls about to touch s.At.
-func (s *Seen) walk(path string, about func()) {
+// walk follows a path, and may block for ever. It calls before ahead of each system
+// call on s.At.
+func (s *Seen) walk(path string, before func()) {
 	s.At = "/"
 	rest := strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {
@@ -121,8 +122,8 @@ func (s *Seen) walk(path string, about func()) {
 		if name == ".." {
 			continue
 		}
-		about()
-		// A mount point is found to be no link without asking who serves it.
+		before()
+		// That a mount point is no link is known without asking its file system.
 		target, err := os.Readlink(s.At)
 		if errors.Is(err, syscall.EINVAL) {
 			continue
@@ -140,8 +141,9 @@ func (s *Seen) walk(path string, about func()) {
 		}
 	}
 	s.Found = true
-	about()
-	// Nobody's memory of it will do, and an automount is no mount yet.
+	before()
+	// Cached attributes would not show whether the file system answers, and an
+	// automount must not be set off.
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, s.At, unix.AT_STATX_FORCE_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st); err != nil {
 		s.fail(err)

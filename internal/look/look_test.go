@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestWalk: a path is followed as the kernel follows it, and each place is told
+// TestWalk: a path is followed as the kernel follows it, and each place is reported
 // before it is touched.
 func TestWalk(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
@@ -45,13 +45,13 @@ func TestWalk(t *testing.T) {
 		{"file/x", "file/x", false, false, syscall.ENOTDIR},
 		{"loop", "loop", false, false, syscall.ELOOP},
 	} {
-		var s, told Seen
-		s.walk(top+"/"+c.path, func() { told = s })
+		var s, reported Seen
+		s.walk(top+"/"+c.path, func() { reported = s })
 		if want := (Seen{in(c.at), c.found, c.dir, c.errno}); s != want {
 			t.Errorf("%s: %+v, want %+v", c.path, s, want)
 		}
-		if told.At != s.At {
-			t.Errorf("%s: %s was touched, and %s told", c.path, s.At, told.At)
+		if reported.At != s.At {
+			t.Errorf("%s: %s was touched, and %s reported", c.path, s.At, reported.At)
 		}
 	}
 	var s Seen
@@ -60,7 +60,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestSteps: what the one process tells, the other understands.
+// TestSteps: what the one process reports, the other understands.
 func TestSteps(t *testing.T) {
 	dir := t.TempDir()
 	strange := filepath.Join(dir, "new\nline and \xff")
@@ -68,11 +68,11 @@ func TestSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{strange, filepath.Join(dir, "none"), "/"} {
-		var told strings.Builder
-		lookFor(path, &told)
+		var reported strings.Builder
+		lookFor(path, &reported)
 		var here, there Seen
 		here.walk(path, func() {})
-		for step := range strings.SplitSeq(strings.TrimSuffix(told.String(), "\x00"), "\x00") {
+		for step := range strings.SplitSeq(strings.TrimSuffix(reported.String(), "\x00"), "\x00") {
 			if err := there.take(step); err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,6 @@
 // unmounted. It refuses to touch what is mounted: a system call on a mount point
 // may never return.
 //
-// Sources and directories in the table are the words of whoever mounted; package
+// Sources and directories in the table were chosen by the user who mounted; package
 // plain makes them fit to print. No state, no goroutines, no locks.
 package mounttable

@@ -20,7 +20,7 @@ type Entry struct {
 	UID    uint32 // who mounted it, of a FUSE mount
 }
 
-// Read reads the mount table, what lies on top of a directory behind what it
+// Read reads the mount table. What is on top of a directory comes after what it
 // covers. No file system is asked: a stat of a mount
 // point would wait for a server that may be gone.
 func Read() ([]Entry, error) { return read("self") }
@@ -41,7 +41,7 @@ func read(process string) (all []Entry, err error) {
 // options, each of a page at most, with every byte escaped.
 const maxLine = 1 << 18
 
-// parse reads a mount table. A line that is none is left out.
+// parse reads a mount table. Malformed lines are skipped.
 func parse(table io.Reader) (all []Entry, err error) {
 	s := bufio.NewScanner(table)
 	s.Buffer(nil, maxLine)

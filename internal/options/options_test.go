@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,35 @@ func TestHelpNamesEveryOption(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)\b([a-z]+)=[N0-9a-z]`).FindAllStringSubmatch(Help(), -1) {
 		if !known[m[1]] {
 			t.Errorf("--help names %q, which is not an option", m[1])
+		}
+	}
+}
+
+// TestDefaults: a default in the table is what Default has, and each name is there
+// once.
+func TestDefaults(t *testing.T) {
+	// Defaults that no value of the option stands for.
+	other := []string{"rdmadev", "reg", "srcaddr", "port", "mountport", "rsize", "wsize"}
+	seen := map[string]bool{}
+	for _, o := range Table {
+		if seen[o.Name] {
+			t.Errorf("%s is in the table twice", o.Name)
+		}
+		seen[o.Name] = true
+		if o.Meaning == "" {
+			t.Errorf("%s has no meaning", o.Name)
+		}
+		word := o.Name
+		switch {
+		case o.Default == "" || slices.Contains(other, o.Name):
+			continue
+		case o.Value != "":
+			word += "=" + o.Default
+		case o.Default != "yes":
+			t.Errorf("%s takes no value, and its default is %q", o.Name, o.Default)
+		}
+		if got, err := Parse([]string{word}); err != nil || !reflect.DeepEqual(got, Default()) {
+			t.Errorf("%s: %+v, %v; want the defaults", word, got, err)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// setter takes one option; hasValue tells "word=" from "word".
+// setter takes one option; hasValue is what distinguishes "word=" from "word".
 type setter func(o *Options, value string, hasValue bool) error
 
 func flag(set func(*Options)) setter {

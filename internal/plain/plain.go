@@ -1,6 +1,6 @@
 // Package plain makes text of others fit for a terminal and a log.
 //
-// A server, another user's daemon and the mount table (whoever mounts chooses
+// A server, another user's daemon and the mount table (the user who mounts chooses
 // the words in it) send strings that the commands print, root's among them. A
 // terminal takes control characters in them for orders, and line ends and
 // bidirectional overrides let one text look like another. Everything printed
@@ -20,7 +20,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text is s with everything shown that has no picture of its own: control
+// Text is s with everything escaped that has no glyph of its own: control
 // characters, line ends and tabs too, DEL, C1, bidirectional and other format
 // characters as Go writes them (\x1b, \u202e), and bytes that are no UTF-8
 // (\x9b). What is plain already stays as it is, backslashes included.

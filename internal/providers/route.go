@@ -65,7 +65,7 @@ func (r *Route) Versions(ctx context.Context) (low, high uint32, err error) {
 }
 
 // Routes finds the ways to addr that the options allow, in the order to try them,
-// those of a row at once, and tells why there are no more.
+// those of a row at once, and why there are no more.
 func Routes(ctx context.Context, o *options.Options, addr netip.AddrPort, log *slog.Logger) (rows [][]*Route, without []error) {
 	if o.SrcAddr.IsValid() && o.SrcAddr.Is4() != addr.Addr().Is4() {
 		return nil, []error{fmt.Errorf("%s cannot be reached from srcaddr=%s, an address of another kind", addr.Addr(), o.SrcAddr)}

@@ -14,6 +14,9 @@ import (
 type Config struct {
 	Source  source.Source
 	Options options.Options
+	// Buffers bounds the cache's buffers, in bytes; 0 means as much as there is
+	// room for, up to providers.PoolBytes.
+	Buffers int
 	// Log may be nil: discarded.
 	Log *slog.Logger
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Connect reaches the server and mounts the export, over the first of its
-// addresses and of the ways to it that answers. The error tells what was tried
+// addresses and of the ways to it that answers. The error has what was tried
 // and why each attempt failed.
 func Connect(ctx context.Context, cfg Config) (*Session, error) {
 	addrs, err := cfg.Source.Resolve(ctx)
@@ -75,7 +75,7 @@ func routes(ctx context.Context, cfg *Config, addr netip.AddrPort) (rows [][]*pr
 	return providers.Routes(ctx, &cfg.Options, addr, cfg.log())
 }
 
-// connectAt is Connect for one address. without tells why there were not more
+// connectAt is Connect for one address. without is why there were no more
 // ways to it; without any, there is neither a session nor an error.
 func connectAt(ctx context.Context, cfg *Config, addr netip.AddrPort) (_ *Session, without []error, _ error) {
 	rows, without := routes(ctx, cfg, addr)

@@ -16,7 +16,8 @@ import (
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 )
 
-// readAheadBytes is an open file's read-ahead window.
+// readAheadBytes is an open file's read-ahead window. It takes a quarter of buffers
+// that Config bounds.
 const readAheadBytes = 8 << 20
 
 // Session is a way to a server and, in this order, a connection, a mounted export
@@ -94,7 +95,12 @@ func (s *Session) MountExport(ctx context.Context) error {
 // StartCache makes the buffers and the cache of a mounted session. kernel may be
 // nil. When it fails the session must still be closed.
 func (s *Session) StartCache(kernel cache.Kernel) error {
-	pool, err := bufpool.New(bufpool.Config{Limit: s.route.Memory.Pool, Register: s.client.Register, Unregister: s.client.Unregister})
+	limit, readAhead := s.route.Memory.Pool, readAheadBytes
+	if b := s.cfg.Buffers; b > 0 {
+		limit = min(limit, b)
+		readAhead = min(readAhead, limit/4)
+	}
+	pool, err := bufpool.New(bufpool.Config{Limit: limit, Register: s.client.Register, Unregister: s.client.Unregister})
 	if err != nil {
 		return err
 	}
@@ -108,7 +114,7 @@ func (s *Session) StartCache(kernel cache.Kernel) error {
 		AcDirMin: o.AcDirMin, AcDirMax: o.AcDirMax,
 		NoAC:      o.NoAC,
 		ReadOnly:  o.ReadOnly,
-		ReadAhead: readAheadBytes,
+		ReadAhead: readAhead,
 		Kernel:    kernel,
 		Log:       s.cfg.log(),
 	})

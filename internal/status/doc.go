@@ -1,4 +1,4 @@
-// Package status is what a daemon tells of its mount: what is in force, and how its
+// Package status is what a daemon says of its mount: what is in force, and how its
 // calls travelled.
 //
 // It owns the JSON of "rdmafs status" and "rdmafs stats", which is also what travels

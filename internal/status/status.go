@@ -7,7 +7,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport"
 )
 
-// Report is what a daemon tells of its mount at one moment, as "rdmafs stats --json"
+// Report is what a daemon says of its mount at one moment, as "rdmafs stats --json"
 // prints it.
 type Report struct {
 	InForce
@@ -37,7 +37,7 @@ type InForce struct {
 	Note       string           `json:"note,omitempty"` // why that is less than usual
 }
 
-// Of tells of a session that is mounted at a directory by this process.
+// Of is the report on a session that this process has mounted at a directory.
 func Of(s *session.Session, mountPoint string) Report {
 	cfg, info := s.Config(), s.Client().Info()
 	o := &cfg.Options

@@ -85,6 +85,9 @@ func (c *Client) Root() (nfsclient.Handle, nfsclient.Attr) { return c.root, c.ro
 // Info implements nfsclient.Client.
 func (c *Client) Info() nfsclient.Info { return c.info }
 
+// Watch implements nfsclient.Client. An NFSv3 server says nothing unasked.
+func (c *Client) Watch(nfsclient.Watcher) {}
+
 // Register implements nfsclient.Client.
 func (c *Client) Register(a *mem.Arena) error { return c.caller.Register(a) }
 
@@ -114,8 +117,10 @@ type request struct {
 	res      wire.Message
 	status   *nfsclient.Status // in res
 	replyMax int
-	send     []transport.Payload
-	recv     []transport.Payload
+	// impatient calls are not tried again when the server asks for that.
+	impatient bool
+	send      []transport.Payload
+	recv      []transport.Payload
 
 	// call is made from the above; its functions may be there already. sys is
 	// its credential.
@@ -123,7 +128,7 @@ type request struct {
 	sys  transport.AuthSys
 }
 
-// do calls until the server's answer is not JUKEBOX. Answers other than OK are
+// do calls until the server's answer is not JUKEBOX, unless q is impatient. Answers other than OK are
 // *nfsclient.Error; what they carry is in q.res all the same, and q.res holds
 // nothing after any other error.
 func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
@@ -137,10 +142,10 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 		if err := c.caller.Call(ctx, &q.call); err != nil {
 			return fmt.Errorf("%s: %w", q.op, err)
 		}
-		switch *q.status {
-		case nfsclient.OK:
+		switch st := *q.status; {
+		case st == nfsclient.OK:
 			return nil
-		case nfsclient.ErrJukebox:
+		case st == nfsclient.ErrJukebox && !q.impatient:
 			if delay == firstDelay {
 				c.cf.Log.Info(fmt.Sprintf("%s: server asks to try %s later", c.cf.Host, q.op))
 			}
@@ -148,7 +153,7 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 				return fmt.Errorf("%s: server asked to try later: %w", q.op, err)
 			}
 		default:
-			return &nfsclient.Error{Op: q.op, Status: *q.status}
+			return &nfsclient.Error{Op: q.op, Status: st}
 		}
 	}
 }

@@ -151,6 +151,29 @@ func TestJukebox(t *testing.T) {
 	}
 }
 
+// TestJukeboxOfData: READ is tried again here, WRITE and COMMIT by who has other
+// data to write meanwhile.
+func TestJukeboxOfData(t *testing.T) {
+	c, nfs, arena, waits := mounted(t)
+	v := mem.Vec{arena.Seg(0, 5)}
+	nfs.expect(nfsStep(wire.ProcRead, &wire.ReadRes{Status: nfsclient.ErrJukebox}), nfsStep(wire.ProcRead, &wire.ReadRes{EOF: true}),
+		nfsStep(wire.ProcCommit, &wire.CommitRes{Status: nfsclient.ErrJukebox}),
+		nfsStep(wire.ProcWrite, &wire.WriteRes{Status: nfsclient.ErrJukebox}))
+	if _, err := c.Read(t.Context(), cred, "h", nil, 0, v); err != nil {
+		t.Error(err)
+	}
+	if len(*waits) != 1 {
+		t.Errorf("waited %v", *waits)
+	}
+	_, _, err := c.Commit(t.Context(), cred, "h", 0, 0)
+	wantStatus(t, err, nfsclient.ErrJukebox)
+	_, err = c.Write(t.Context(), cred, "h", nil, 0, v, nfsclient.Unstable)
+	wantStatus(t, err, nfsclient.ErrJukebox)
+	if len(*waits) != 1 {
+		t.Errorf("waited %v", *waits)
+	}
+}
+
 func TestSleepEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

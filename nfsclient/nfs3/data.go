@@ -37,7 +37,7 @@ var (
 	}}
 	writeOps = sync.Pool{New: func() any {
 		o := new(writeOp)
-		o.q = request{op: "WRITE", proc: wire.ProcWrite, args: &o.args, res: &o.res, status: &o.res.Status, replyMax: wire.WriteReplyMax}
+		o.q = request{op: "WRITE", proc: wire.ProcWrite, args: &o.args, res: &o.res, status: &o.res.Status, replyMax: wire.WriteReplyMax, impatient: true}
 		o.q.send = o.data[:]
 		return o
 	}}
@@ -135,7 +135,8 @@ func (c *Client) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handl
 func (c *Client) Commit(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, off uint64, count uint32) (nfsclient.Verifier, nfsclient.Wcc, error) {
 	var res wire.CommitRes
 	err := c.do(ctx, cr, &request{op: "COMMIT", proc: wire.ProcCommit,
-		args: &wire.CommitArgs{Handle: h, Offset: off, Count: count}, res: &res, status: &res.Status, replyMax: wire.CommitReplyMax})
+		args: &wire.CommitArgs{Handle: h, Offset: off, Count: count}, res: &res, status: &res.Status, replyMax: wire.CommitReplyMax,
+		impatient: true})
 	wcc, err := wccOf(&res.Wcc, err)
 	if err != nil {
 		return nfsclient.Verifier{}, wcc, err

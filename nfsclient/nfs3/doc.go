@@ -8,7 +8,8 @@
 // they go up.
 //
 // What a server asks to try later (NFS3ERR_JUKEBOX) is tried again with a
-// growing delay until the context ends; it has done nothing by then.
+// growing delay until the context ends; it has done nothing by then. WRITE and
+// COMMIT are not: see nfsclient.
 //
 // # Calls that were resent
 //

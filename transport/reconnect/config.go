@@ -1,9 +1,12 @@
 package reconnect
 
 import (
+	"context"
 	"log/slog"
 	"math"
 	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
 )
 
 // Defaults of Config, those of nfs(5).
@@ -37,6 +40,12 @@ type Config struct {
 	NConnect int
 	// DialTimeout bounds one attempt to connect; 0 means 30 s.
 	DialTimeout time.Duration
+	// Establish, if set, makes the calls that must come first on each new link, by
+	// call; BIND_CONN_TO_SESSION of NFSv4.1 is one. No other call goes over the
+	// link before it has returned. When it fails, so does the attempt to connect,
+	// and the link is closed. ctx ends with DialTimeout. With NConnect it may run
+	// for several links at once.
+	Establish func(ctx context.Context, call func(context.Context, *transport.Call) error) error
 	// Probe is after how long without a reply a call has its link examined, and
 	// how often from then on; 0 means a second, negative never.
 	Probe time.Duration

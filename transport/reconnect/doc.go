@@ -19,10 +19,11 @@
 //
 // Links. A slot connects when a call wants it: at once the first time, and then
 // 100 ms after the attempt before, which doubles to a second until a link brings
-// a valid reply again. A link lost while no call wants one stays lost. Of a
-// transport whose links carry one call until the first reply, each link but the
-// first begins with a NULL call, so that no call that the server does not answer
-// can be that one.
+// a valid reply again. A link lost while no call wants one stays lost. A new link
+// is established before calls go over it: the calls of Config.Establish come
+// first, and of a transport whose links carry one call until the first reply, each
+// link but the first begins with a NULL call if there was none, so that no call
+// that the server does not answer can be that one.
 //
 // Examination. While a call waits, its link is asked each second if it is stalled,
 // and a NULL call is made on it, one at a time: TCP notices that nothing gets

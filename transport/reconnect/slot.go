@@ -2,7 +2,6 @@ package reconnect
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -87,7 +86,7 @@ func (s *slot) dial(ctx context.Context) (transport.Link, event) {
 	dctx, cancel := context.WithTimeout(ctx, s.c.cfg.DialTimeout)
 	link, err := s.c.d.Dial(dctx)
 	if err == nil {
-		if err = s.c.greet(dctx, link); err != nil {
+		if err = s.c.establish(dctx, link); err != nil {
 			_ = link.Close() // err says what was wrong
 		}
 	}
@@ -109,26 +108,6 @@ func (s *slot) dial(ctx context.Context) (transport.Link, event) {
 		return nil, failed
 	}
 	return link, dialed
-}
-
-// greet makes a NULL call on a new link that takes but a few calls before its
-// first reply. A NULL is always answered, where a call that waits for the link,
-// because it was under way on the one before, may be one that the server does
-// not answer, and all others would wait with it for its timeout. The first link
-// of all needs none.
-func (c *Caller) greet(ctx context.Context, link transport.Link) error {
-	c.mu.Lock()
-	needed := c.first > 0 && c.linked && c.prog != 0
-	null := &transport.Call{Prog: c.prog, Vers: c.vers}
-	c.mu.Unlock()
-	if !needed {
-		return nil
-	}
-	err := link.Exchange(ctx, c.xid.Add(1), null)
-	if errors.As(err, new(*transport.RPCError)) {
-		return nil // a reply as good as any
-	}
-	return err
 }
 
 // watch returns when the link is of no more use.

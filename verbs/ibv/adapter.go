@@ -21,8 +21,8 @@ type adapter struct {
 	name   string
 	events *poller
 	// hold is an identifier on the adapter: the connection manager's library
-	// closes an adapter that was taken out once it has none there, with
-	// whatever the domains still have.
+	// closes an adapter that was removed once no identifier is on it, with all
+	// that the domains still have there.
 	hold *cmID
 	read sync.WaitGroup // runAsync
 
@@ -70,8 +70,8 @@ func useAdapter(id identity) (*adapter, error) {
 	return a, nil
 }
 
-// holdAdapter makes an identifier on the same adapter as id, by its address. If
-// that has just gone, the adapter does without until it is used anew.
+// holdAdapter makes an identifier on the same adapter as id, by its address. It
+// returns none if that address has just been removed.
 func holdAdapter(id identity) (*cmID, error) {
 	m, err := newCMID(false)
 	if err != nil {

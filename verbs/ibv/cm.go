@@ -49,8 +49,8 @@ func newCMID(adopt bool) (*cmID, error) {
 	return m, nil
 }
 
-// close gives everything back. The queue pair must be gone, and nobody may
-// wait for events.
+// close releases everything. The queue pair must be destroyed, and no goroutine
+// may wait for events.
 func (m *cmID) close() {
 	if m.id != nil {
 		C.rv_destroy_id(m.id)
@@ -61,7 +61,7 @@ func (m *cmID) close() {
 	C.rv_destroy_channel(m.ch)
 }
 
-// event is what the connection manager tells.
+// event is an event of the connection manager.
 type event struct {
 	id                *C.struct_rdma_cm_id
 	kind              C.int32_t

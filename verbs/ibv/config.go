@@ -44,7 +44,7 @@ type Windows struct {
 // load rdma-core's libraries.
 var ErrNotBuilt = errors.New("this program was built without cgo, which it needs to use RDMA adapters (build with CGO_ENABLED=1)")
 
-// UnavailableError says what of the system is missing, and how to get it.
+// UnavailableError says what the system lacks, and how to get it.
 type UnavailableError struct {
 	Missing, Remedy string
 }

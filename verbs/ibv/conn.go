@@ -27,7 +27,7 @@ type conn struct {
 	qpn  C.uint32_t
 	cqID uint64
 
-	// Settled at set-up, before the connection is shared.
+	// Set during set-up, before the connection is shared.
 	local, remote     netip.AddrPort
 	private           []byte
 	readsIn, readsOut int
@@ -36,7 +36,7 @@ type conn struct {
 	recv receiver
 	cq   poll
 
-	// dead tells that end is set: the connection is of no use any more.
+	// dead is set after err: the connection has ended.
 	dead atomic.Bool
 
 	mu sync.Mutex // a leaf: no call into C while it is held
@@ -109,7 +109,7 @@ func (c *conn) makeQueues(o *verbs.ConnOptions) error {
 	return nil
 }
 
-// start lets the connection run.
+// start watches the events of the connection.
 func (c *conn) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.unwatch = cancel
@@ -122,8 +122,8 @@ func (c *conn) RemoteAddr() netip.AddrPort { return c.remote }
 func (c *conn) PrivateData() []byte        { return c.private }
 func (c *conn) ReadsOut() int              { return c.readsOut }
 
-// runEvents waits for the end that the connection manager tells of, or that of
-// ctx, with which Close ends it.
+// runEvents waits for the event that ends the connection, or for the end of ctx,
+// by which Close stops it.
 func (c *conn) runEvents(ctx context.Context) {
 	defer c.watch.Done()
 	for {
@@ -158,8 +158,8 @@ func (c *conn) lost(op string, err error) error {
 	return &verbs.ConnError{Op: op, Remote: c.remote, Err: err}
 }
 
-// fail ends the connection with err, unless it has ended already. It only
-// marks and wakes: Wait and Close settle.
+// fail ends the connection with err, unless it has ended already. It only sets
+// the state and wakes Wait: Wait and Close tear down.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	if c.err == nil {
@@ -170,11 +170,11 @@ func (c *conn) fail(err error) {
 	c.cq.events.wake()
 }
 
-// settle takes the connection apart: when it returns, the adapter touches no
-// memory any more, and what completed before is in c.done. It is the one place
-// where a connection ends, whatever the reason, and called with the connection
-// dead and cq.waiting held.
-func (c *conn) settle() {
+// teardown destroys the queues: when it returns, the adapter touches no memory any
+// more, and what completed before is in c.done. It is the one place where a
+// connection ends, whatever the reason, and called with the connection dead and
+// cq.waiting held.
+func (c *conn) teardown() {
 	c.post.mu.Lock()
 	defer c.post.mu.Unlock()
 	c.recv.mu.Lock()
@@ -186,7 +186,7 @@ func (c *conn) settle() {
 	}
 	c.cq.gone = true
 	c.dom.adapter.remove(c)
-	// Fails when the peer, or the device, was first.
+	// Fails if the peer or the device has disconnected before.
 	_ = C.rv_disconnect(c.cm.id)
 	for c.drain() {
 	}
@@ -207,7 +207,7 @@ func (c *conn) Close() error {
 		c.mu.Unlock()
 		c.fail(verbs.ErrClosed)
 		c.cq.waiting.Lock() // Wait was woken by fail
-		c.settle()
+		c.teardown()
 		c.cq.events.close()
 		c.cq.waiting.Unlock()
 		if c.unwatch != nil {
@@ -221,7 +221,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// memoryHint says what the limit on locked memory may have to do with err.
+// memoryHint adds what the limit on locked memory may have to do with err.
 func (d *device) memoryHint(dom *domain, err error) error {
 	if errors.Is(err, syscall.ENOMEM) {
 		d.mu.Lock()

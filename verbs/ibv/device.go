@@ -26,12 +26,12 @@ type device struct {
 	// regions are the arenas given to Register.
 	regions map[uint64]*region
 	domains map[*adapter]*domain
-	// current is where the last Dial, or Open, led; it is kept open when idle.
+	// current is the domain of the last Dial, or of Open; it is kept open when idle.
 	current *domain
 }
 
-// Open finds the adapter that c asks for. The error is an *UnavailableError
-// when something of the system is missing.
+// Open finds the adapter that c asks for. The error is an *UnavailableError if
+// the system lacks something.
 func Open(ctx context.Context, c Config) (verbs.Device, error) {
 	if err := available(); err != nil {
 		return nil, err
@@ -117,13 +117,13 @@ func (d *device) use(id identity, makeCurrent bool) (*domain, error) {
 			if old := d.current; makeCurrent && old != dom {
 				d.current = dom
 				if old.conns == 0 {
-					d.drop(old) // nobody will come back to it
+					d.drop(old) // no connection will use it again
 				}
 			}
 			return dom, nil
 		}
 	}
-	// Memory pinned for an adapter that is idle may be what is missing here.
+	// Memory pinned for an idle adapter counts against the same limit.
 	if makeCurrent && d.current != nil && d.current.conns == 0 {
 		d.drop(d.current)
 	}
@@ -147,7 +147,7 @@ func (d *device) unuse(dom *domain) {
 	}
 }
 
-// drop closes a domain; mu is held. What fails then is the adapter's alone.
+// drop closes a domain; mu is held. Errors concern only the adapter that is left.
 func (d *device) drop(dom *domain) {
 	if d.domains[dom.adapter] == dom {
 		delete(d.domains, dom.adapter)

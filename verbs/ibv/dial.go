@@ -50,12 +50,12 @@ func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOption
 	}
 }
 
-// portChoices is how often a port may be chosen. iWARP's ports are TCP's, and the
-// connection manager, which chooses, does not know those that sockets have.
+// portChoices is how often to let the connection manager choose a port. iWARP's
+// ports are TCP's, and it does not know which of them sockets use.
 const portChoices = 8
 
-// portTaken tells if err means that a socket has the port chosen, or had it for
-// the same peer a moment ago.
+// portTaken reports whether err means that a socket has the chosen port, or had
+// it for the same peer a moment ago.
 func portTaken(err error) bool {
 	return errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
@@ -123,11 +123,11 @@ func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions) error {
 // A rejection's status is a reason of the InfiniBand CM (IBTA 12.6.7.2), or a
 // negated errno of iWARP.
 
-// noListener tells if it means that there is no service of that port: reason 8,
-// invalid service ID.
+// noListener reports whether no service listens on that port: reason 8, invalid
+// service ID.
 func noListener(status int) bool { return status == 8 || status == -int(syscall.ECONNREFUSED) }
 
-// rejectReason puts it into words.
+// rejectReason is the status as text.
 func rejectReason(status int) string {
 	switch {
 	case status == 28:

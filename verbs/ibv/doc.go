@@ -11,8 +11,8 @@
 // the peer, which the connection manager looks up at each Dial. A device may
 // thus come to have several adapters; each gets a protection domain (domain.go)
 // in which all arenas are registered when it is first used, and loses it when
-// the last connection has left it for another. Connections that would change
-// the kind of keys on the way fail once, so that their user sees new Caps.
+// the last connection on it is closed and another adapter is in use. A connection
+// on which the kind of keys would change fails once, so that its user sees new Caps.
 //
 // # Invariants
 //
@@ -21,12 +21,12 @@
 //     batch of work requests, one for a batch of completions.
 //   - Work requests are checked before they are posted: an adapter would end
 //     the connection for what a UsageError says.
-//   - Of the requests nobody asked a completion of, one in so many is signaled
-//     all the same, to learn that the others are done (send.go).
+//   - Of the requests without Signaled, at least one in each quarter of the queue
+//     is signaled all the same, to learn that those before are done (send.go).
 //   - Completions of the send queue are returned in the order of posting, also
 //     of adapters that complete a Send before the Read ahead of it.
-//   - A connection ends in one place, settle (conn.go), whatever was the reason:
-//     a failed work request, the connection manager's word that the peer, the
+//   - A connection ends in one place, teardown (conn.go), whatever the reason:
+//     a failed work request, an event of the connection manager that the peer, the
 //     device or the address is gone, an asynchronous event about its queue pair,
 //     its port or its device, or Close. After it, the adapter touches nothing.
 //   - A window (window.go) is a type-2 memory window. A work request that names
@@ -46,21 +46,21 @@
 //
 // # Waiting
 //
-// Wait polls; when it finds nothing it asks for an event and sleeps in the
-// runtime's poller. When such a sleep was shorter than falling asleep and waking
-// up cost, the next Wait first looks for completions for as long, inside C.
+// Wait polls; when it finds nothing it requests an event and sleeps in the
+// runtime's poller. If the sleep was shorter than what falling asleep and waking
+// up costs, the next Wait first polls for that long, inside C.
 //
 // # Goroutines
 //
 // A connection has runEvents, from its establishment, which Close joins; a
 // listener runRequests, which its Close joins; and each adapter in use one
-// runAsync, however many devices use it, joined when the last of them lets go.
+// runAsync, however many devices use it, joined when the last of them releases it.
 //
 // # Locks
 //
 // Of a connection, outermost first: cq.waiting (held by Wait), post.mu, recv.mu,
 // cq.mu, mu; the last is a leaf and not held over a call into C. Then
-// adapter.mu, held while connections are told of events, before conn.mu;
+// adapter.mu, held while events are delivered to connections, before conn.mu;
 // device.mu, held while memory is registered; adapters.mu, which may be taken
 // with device.mu held. None is held while a peer is waited for, except
 // cq.waiting, which makes Wait exclusive, and post.mu by Free: see there.

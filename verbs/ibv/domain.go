@@ -23,8 +23,8 @@ const (
 	maxSGE     = 16
 	maxQueue   = 1 << 14
 	maxMessage = 1 << 30
-	// The connection manager's requests carry that much: on InfiniBand what
-	// IBTA annex A11 leaves, on iWARP what siw counts in one byte.
+	// The private data that the connection manager's requests carry: on
+	// InfiniBand what IBTA annex A11 leaves, on iWARP what siw counts in one byte.
 	maxPrivate      = 56
 	maxPrivateIWARP = 248
 	maxReadDepth    = 128
@@ -74,7 +74,7 @@ func (d *device) openDomain(id identity) (*domain, error) {
 	return dom, nil
 }
 
-// readCaps asks the adapter and settles the kind of keys.
+// readCaps queries the adapter and chooses the kind of keys.
 func (dom *domain) readCaps(port int, keys Keys) error {
 	var c C.struct_rv_adapter
 	if err := errno(C.rv_adapter(dom.adapter.ctx, dom.pd, C.int(port), &c)); err != nil {
@@ -127,7 +127,7 @@ func (dom *domain) register(a *mem.Arena) error {
 	return nil
 }
 
-// pinError says what the limit on locked memory has to do with a failure.
+// pinError explains a failed registration if the limit on locked memory caused it.
 func (dom *domain) pinError(err error, need int) error {
 	var l unix.Rlimit
 	if errors.Is(err, syscall.ENOMEM) && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) == nil && l.Cur != unix.RLIM_INFINITY {
@@ -153,8 +153,8 @@ func (dom *domain) deregister(id uint64) error {
 	return nil
 }
 
-// find tells where s lies; ok is false when it is not wholly in registered
-// memory.
+// find is the region that s lies in; ok is false when s is not wholly in
+// registered memory.
 func (dom *domain) find(s mem.Seg) (r memoryRegion, ok bool) {
 	if s.Arena == nil {
 		return r, false

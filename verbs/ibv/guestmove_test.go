@@ -60,11 +60,11 @@ func (s *side) options() verbs.ConnOptions {
 	}}
 }
 
-// meet connects both sides at an address of the server's, whose port may be 0,
-// and sends a word.
-func meet(t *testing.T, client, server *side, at netip.AddrPort) {
+// connect connects both sides at an address of the server's, whose port may be 0,
+// and sends a message.
+func connect(t *testing.T, client, server *side, at netip.AddrPort) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	l, err := server.dev.Listen(at, verbs.ListenOptions{})
 	if err != nil {
@@ -119,7 +119,7 @@ func TestIPv6(t *testing.T) {
 	t.Cleanup(func() { shell(t, "ip addr del "+at.String()+"/64 dev eth0") })
 	c := Config{Peer: netip.AddrPortFrom(at, 0)}
 	client, server := newSide(t, c), newSide(t, c)
-	meet(t, client, server, netip.AddrPortFrom(at, 0))
+	connect(t, client, server, netip.AddrPortFrom(at, 0))
 	if got := client.conn.LocalAddr().Addr(); got != at {
 		t.Errorf("connected from %s", got)
 	}
@@ -131,7 +131,7 @@ func TestNamedAdapter(t *testing.T) {
 	name := kind(t) + "0"
 	c := Config{Peer: at, Adapter: name}
 	client, server := newSide(t, c), newSide(t, Config{Peer: at})
-	meet(t, client, server, at)
+	connect(t, client, server, at)
 	var missing *UnavailableError
 	if _, err := Open(t.Context(), Config{Peer: at, Adapter: "none0"}); !errors.As(err, &missing) {
 		t.Errorf("an adapter that is not there: %v", err)
@@ -146,19 +146,19 @@ func TestIdleAdapterIsLeft(t *testing.T) {
 		"rdma link add "+kind(t)+"8 type "+kind(t)+" netdev dum8")
 	c := Config{Peer: a}
 	client, server := newSide(t, c), newSide(t, c)
-	meet(t, client, server, a)
+	connect(t, client, server, a)
 	first := *client
 	defer first.hangUp(t)
 	defer (&side{conn: server.conn}).hangUp(t)
-	meet(t, client, server, b)
+	connect(t, client, server, b)
 	client.hangUp(t)
 	server.hangUp(t)
-	meet(t, client, server, a)
+	connect(t, client, server, a)
 	// librdmacm may list an adapter anew, as another, when one is added: the
 	// first connection can thus have a domain of its own.
 	for a, dom := range client.dev.(*device).domains {
 		if dom.conns == 0 {
-			t.Errorf("adapter %s has the arenas registered, and nobody uses it", a.name)
+			t.Errorf("adapter %s has the arenas registered, and no connection uses it", a.name)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestPortTaken(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	meet(t, client, server, netip.AddrPortFrom(at.Addr(), 40100))
+	connect(t, client, server, netip.AddrPortFrom(at.Addr(), 40100))
 	if got := client.conn.LocalAddr().Port(); got != 40001 {
 		t.Errorf("connected from port %d", got)
 	}
@@ -220,12 +220,12 @@ func TestPortDownAndRouteMoved(t *testing.T) {
 	if got := client.dev.Caps().Device; got != first {
 		t.Fatalf("the route leads to %s, want %s", got, first)
 	}
-	meet(t, client, server, netip.AddrPortFrom(at, 0))
+	connect(t, client, server, netip.AddrPortFrom(at, 0))
 
 	shell(t, "ip link set dum7 down")
 	for name, s := range map[string]*side{"client": client, "server": server} {
 		var wc [4]verbs.Completion
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		_, err := s.conn.Wait(ctx, wc[:])
 		cancel()
 		var ce *verbs.ConnError
@@ -245,7 +245,7 @@ func TestPortDownAndRouteMoved(t *testing.T) {
 	shell(t, "ip addr del 10.77.0.1/24 dev dum7 && ip addr add 10.77.0.1/24 dev eth0")
 	// The kernel removes no adapter that a process has open: the other one stays.
 	t.Cleanup(func() { shell(t, "ip addr del 10.77.0.1/24 dev eth0") })
-	meet(t, client, server, netip.AddrPortFrom(at, 0))
+	connect(t, client, server, netip.AddrPortFrom(at, 0))
 	if got := client.dev.Caps().Device; got == first {
 		t.Errorf("the route moved, and %s is still used", got)
 	}

@@ -11,8 +11,8 @@ import (
 	"unsafe"
 )
 
-// Available tells what keeps this process from using any adapter. The error is
-// an *UnavailableError when something of the system is missing.
+// Available returns what keeps this process from using any adapter, or nil. The
+// error is an *UnavailableError if the system lacks something.
 func Available() error { return available() }
 
 // InspectWindows asks a device, which need not be in use, for its windows.

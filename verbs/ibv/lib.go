@@ -38,7 +38,7 @@ var load = sync.OnceValue(func() error {
 	return nil
 })
 
-// available tells what keeps this process from using any adapter.
+// available returns what keeps this process from using any adapter, or nil.
 func available() error {
 	if err := load(); err != nil {
 		return err

@@ -193,7 +193,7 @@ func (r *request) prepare(ctx context.Context, o *verbs.ConnOptions) (*conn, err
 	return c, nil
 }
 
-// respond settles the connection as the side that listened.
+// respond completes the set-up as the side that listened.
 func (c *conn) respond(ctx context.Context, o *verbs.ConnOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, setupTime)
 	defer cancel()

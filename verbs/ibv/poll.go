@@ -23,7 +23,7 @@ const (
 	// spinTime is how long Wait looks for completions before it sleeps, when
 	// its last sleep was no longer.
 	spinTime = 30 * time.Microsecond
-	// recvBit tells receives from the send queue's work requests.
+	// recvBit marks the IDs of receives.
 	recvBit = 1 << 63
 )
 
@@ -83,7 +83,7 @@ func (c *conn) take(wc []verbs.Completion, sends bool) (n int) {
 	return n
 }
 
-// reap polls once: see rv_poll. mu of cq is held.
+// reap polls once: see rv_poll. cq.mu is held.
 func (c *conn) reap(arm bool, spin time.Duration) (n int) {
 	q := &c.cq
 	if q.gone {
@@ -110,7 +110,7 @@ func (c *conn) reap(arm bool, spin time.Duration) (n int) {
 	return n
 }
 
-// drain takes what is left; mu of cq is held.
+// drain takes what is left; cq.mu is held.
 func (c *conn) drain() bool {
 	n := C.rv_poll(c.cq.cq, &c.cq.wc[0], pollBatch, 0, 0)
 	if n <= 0 {
@@ -122,8 +122,8 @@ func (c *conn) drain() bool {
 	return true
 }
 
-// completed books completions. It returns the reason if the connection is lost:
-// of several the first that is more than a consequence. mu is held.
+// completed takes over completions. It returns the reason if the connection is
+// lost: the first error that is not a flush. mu is held.
 func (c *conn) completed(wc []C.struct_rv_wc) error {
 	var lost error
 	flushed := false
@@ -178,7 +178,7 @@ func (c *conn) Wait(ctx context.Context, wc []verbs.Completion) (int, error) {
 			return 0, err
 		}
 		if err != nil {
-			c.settle()
+			c.teardown()
 		}
 		if n := c.take(wc, false); n > 0 {
 			return n, nil
@@ -199,7 +199,8 @@ func (c *conn) Wait(ctx context.Context, wc []verbs.Completion) (int, error) {
 }
 
 // look polls, and makes sure that an event will come if it finds nothing. It
-// also finds what others have reaped since take: of that no event will tell.
+// also finds completions that other goroutines have reaped since take: no event
+// announces those.
 func (c *conn) look() (found bool) {
 	q := &c.cq
 	spin := time.Duration(0)
@@ -218,8 +219,8 @@ func (c *conn) look() (found bool) {
 	return c.done.head != c.done.tail
 }
 
-// sleep waits for an event, a wake or ctx's end. Sleep that was short makes the
-// next look spin.
+// sleep waits for an event, a wake or ctx's end. After a short sleep the next
+// look spins.
 func (c *conn) sleep(ctx context.Context) error {
 	q := &c.cq
 	start := time.Now()
@@ -238,8 +239,8 @@ func (c *conn) sleep(ctx context.Context) error {
 	return nil
 }
 
-// readEvents takes the events that are there and tells if that is an end to
-// waiting. It is takeEvents, made a function value once.
+// readEvents takes the events that are there and reports whether the wait is
+// over. takeEvents is this method, made a function value once.
 func (q *poll) readEvents(uintptr) bool {
 	q.took = C.rv_cq_events(q.ch)
 	return q.took != 0

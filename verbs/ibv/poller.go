@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller waits for a descriptor of the library's in the runtime's poller. It
-// owns a duplicate: the library closes its own.
+// poller waits for a descriptor of the library in the runtime's poller. It owns
+// a duplicate: the library closes the original.
 type poller struct {
 	file *os.File
 	raw  syscall.RawConn

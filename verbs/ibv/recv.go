@@ -33,7 +33,8 @@ type recvRing struct {
 
 func (r *recvRing) room() int { return len(r.ring) - int(r.tail-r.head) - r.unreaped }
 
-// complete takes the oldest receive. Its completion holds its place.
+// complete takes the oldest receive. Its place is not free until the completion
+// is returned.
 func (r *recvRing) complete() (id uint64) {
 	id = r.ring[r.head%uint64(len(r.ring))]
 	r.head++
@@ -80,7 +81,7 @@ func (c *conn) encodeRecv(wr []verbs.RecvWR) (n int, err error) {
 		if !ok && w.Buf.Len > 0 {
 			return n, &verbs.UsageError{Op: verbs.OpRecv, Why: "segment is not in registered memory"}
 		}
-		// siw wants a segment even of a receive of nothing.
+		// siw requires a segment even for a zero-length receive.
 		if ok {
 			d.sge = C.struct_rv_sge{addr: C.uint64_t(r.base + uint64(w.Buf.Off)), len: C.uint32_t(w.Buf.Len), lkey: r.lkey}
 		}

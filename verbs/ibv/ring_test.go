@@ -92,7 +92,7 @@ func TestSendRing(t *testing.T) {
 	}
 }
 
-func TestSendRingIgnoresStrangers(t *testing.T) {
+func TestSendRingIgnoresForeignCompletions(t *testing.T) {
 	var ring sendRing
 	ring.init(4)
 	done := completions{ring: make([]verbs.Completion, 4)}
@@ -105,8 +105,8 @@ func TestSendRingIgnoresStrangers(t *testing.T) {
 	}
 }
 
-// TestLocalCompletionWaits: what needs nothing of the adapter tells of no request
-// before it that is not known to be done.
+// TestLocalCompletionWaits: a request that needs no adapter does not complete
+// before the requests ahead of it are known to be done.
 func TestLocalCompletionWaits(t *testing.T) {
 	events, err := os.Open(os.DevNull)
 	if err != nil {

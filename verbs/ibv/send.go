@@ -38,18 +38,18 @@ type sendEntry struct {
 }
 
 // sendRing holds the work requests from head to tail; conn.mu guards it. The
-// completion of one tells that those before are done, except Reads on adapters
-// that complete Sends around them: hence done for each, and delivery in order.
-// It has a place more than its user may fill: see Free.
+// completion of one implies that those before are done, except Reads on adapters
+// that complete later Sends first: hence done for each, and delivery in order.
+// It has one more place than its user may fill: see Free.
 type sendRing struct {
 	ring            []sendEntry
 	head, due, tail uint64
 	// reached is one more than the latest request that completed.
 	reached uint64
-	// unreaped counts completions not yet returned: they hold their place.
+	// unreaped counts completions not yet returned; their places are not free.
 	unreaped int
-	// quiet counts posted requests since the last signaled one, of which there
-	// is one in every stride at least.
+	// quiet counts the requests posted since the last signaled one. At least one
+	// in each stride is signaled.
 	quiet, stride int
 }
 
@@ -69,16 +69,16 @@ func (r *sendRing) push(e sendEntry) uint64 {
 	return r.tail - 1
 }
 
-// complete books that the adapter has completed request i.
+// complete records that the adapter has completed request i.
 func (r *sendRing) complete(i uint64) {
 	if i < r.head || i >= r.tail {
-		return // not one of ours: the adapter errs
+		return // not posted here: an error of the adapter
 	}
 	r.at(i).done = true
 	r.reached = max(r.reached, i+1)
 }
 
-// deliver hands over the completions that are due, and frees places.
+// deliver moves the completions that are due to to, and frees places.
 func (r *sendRing) deliver(to *completions) {
 	for ; r.due != r.tail; r.due++ {
 		e := r.at(r.due)
@@ -104,12 +104,12 @@ func (c *conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
 	return c.postSend(wr, false)
 }
 
-// postSend posts wr; if tell is set, with all of it signaled, and to the spare
-// place if need be. post.mu is held.
-func (c *conn) postSend(wr []verbs.SendWR, tell bool) (posted int, err error) {
+// postSend posts wr; if spare is set, all signaled, and into the spare place if
+// necessary. post.mu is held.
+func (c *conn) postSend(wr []verbs.SendWR, spare bool) (posted int, err error) {
 	for posted < len(wr) && err == nil {
 		var n int
-		n, err = c.postBatch(wr[posted:], tell)
+		n, err = c.postBatch(wr[posted:], spare)
 		posted += n
 		if err == verbs.ErrQueueFull && c.makeRoom() {
 			err = nil
@@ -118,8 +118,8 @@ func (c *conn) postSend(wr []verbs.SendWR, tell bool) (posted int, err error) {
 	return posted, err
 }
 
-// makeRoom takes completions, for a moment: requests that nobody wants a
-// completion of may be done.
+// makeRoom polls for a moment and reports whether the queue has room then:
+// unsignaled requests may be done.
 func (c *conn) makeRoom() bool {
 	c.cq.mu.Lock()
 	c.reap(false, spinTime)
@@ -132,7 +132,7 @@ func (c *conn) makeRoom() bool {
 // PostAndReap implements verbs.QP.
 func (c *conn) PostAndReap(wr []verbs.SendWR, wc []verbs.Completion) (posted, reaped int, err error) {
 	posted, err = c.PostSend(wr)
-	// Whoever polls already will be back with more than there is now.
+	// If another goroutine is polling, it will reap these completions, too.
 	if c.cq.mu.TryLock() {
 		c.reap(false, 0)
 		c.cq.mu.Unlock()
@@ -144,18 +144,18 @@ func (c *conn) PostAndReap(wr []verbs.SendWR, wc []verbs.Completion) (posted, re
 }
 
 // postBatch posts what fits one crossing. post.mu is held.
-func (c *conn) postBatch(wr []verbs.SendWR, tell bool) (posted int, err error) {
+func (c *conn) postBatch(wr []verbs.SendWR, spare bool) (posted int, err error) {
 	if err := c.ended(); err != nil {
 		return 0, err
 	}
-	taken, n, err := c.encode(wr, tell)
+	taken, n, err := c.encode(wr, spare)
 	if n == 0 {
 		return taken, err
 	}
 	done := C.rv_post_send(c.qp, &c.post.wr[0], C.int(n), &c.post.sge[0])
 	if done.error != 0 {
-		// What the adapter refuses was checked before: it is broken, or the
-		// queue pair is in an error state.
+		// The requests were checked before: the adapter is broken, or the queue
+		// pair is in an error state.
 		err = c.lost("send", fmt.Errorf("the adapter takes no work request: %w", syscall.Errno(done.error)))
 		c.fail(err)
 		return min(taken, int(done.n)), err
@@ -164,20 +164,20 @@ func (c *conn) postBatch(wr []verbs.SendWR, tell bool) (posted int, err error) {
 }
 
 // encode checks requests and makes descriptors of as many as fit. It returns
-// how many were taken, and how many of these are to be posted. err tells why it
+// how many were taken, and how many of these are to be posted. err is why it
 // stopped before the batch was full.
-func (c *conn) encode(wr []verbs.SendWR, tell bool) (taken, n int, err error) {
+func (c *conn) encode(wr []verbs.SendWR, spare bool) (taken, n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &c.sends
-	sges, spare := 0, 0
-	if tell {
-		spare = 1
+	sges, extra := 0, 0
+	if spare {
+		extra = 1
 	}
 	local := false
 	for taken < len(wr) && n < sendBatch {
 		w := &wr[taken]
-		if r.room()+spare <= 0 {
+		if r.room()+extra <= 0 {
 			err = verbs.ErrQueueFull
 			break
 		}
@@ -191,8 +191,8 @@ func (c *conn) encode(wr []verbs.SendWR, tell bool) (taken, n int, err error) {
 		}
 		taken++
 		if e.local && e.visible && r.quiet > 0 {
-			// Its completion would tell that what is quiet is done: a Write
-			// of nothing stands in for it, behind that.
+			// Its completion would imply that the unsignaled requests before it
+			// are done: a zero-length Write is posted behind them instead.
 			e.local = false
 			*d = C.struct_rv_wr{op: C.RV_WRITE}
 		}
@@ -202,7 +202,7 @@ func (c *conn) encode(wr []verbs.SendWR, tell bool) (taken, n int, err error) {
 			continue
 		}
 		r.quiet++
-		e.signaled = e.visible || tell || r.quiet >= r.stride
+		e.signaled = e.visible || spare || r.quiet >= r.stride
 		if e.signaled {
 			r.quiet = 0
 			d.signaled = 1
@@ -260,8 +260,8 @@ func (c *conn) describe(w *verbs.SendWR, d *C.struct_rv_wr, sge []C.struct_rv_sg
 		return 0, c.describeBind(w, d, e, w.Local[0])
 	case verbs.OpLocalInvalidate:
 		d.op = C.RV_LOCAL_INV
-		// Of a key that is not bound any more nothing is left to be done; some
-		// adapters would end the connection.
+		// For a key that is not bound any more nothing is posted: some adapters
+		// would end the connection.
 		win := c.unbound(w.RKey)
 		if e.local = win == nil; win != nil {
 			win.last = c.sends.tail + 1

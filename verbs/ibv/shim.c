@@ -57,7 +57,7 @@ int rv_load(char *why, int size)
 	return 0;
 }
 
-// result turns what returns -1 and sets errno into a negated errno.
+// result turns -1 with errno set into a negated errno.
 static int result(int r) { return r ? -errno : 0; }
 
 static int nonblocking(int fd)
@@ -410,7 +410,7 @@ static void fill(struct ibv_send_wr *to, struct rv_wr *w, struct rv_sge *sge)
 	}
 }
 
-// bound_in tells if a bind of the same window is among wr[0..n): the library
+// bound_in reports whether a bind of the same window is among wr[0..n): the library
 // reads the window's present key when the second is posted.
 static int bound_in(struct rv_wr *wr, int n, uint64_t mw)
 {

@@ -123,8 +123,8 @@ struct rv_wc {
 	uint8_t invalidated; // RV_INVALIDATED, or RV_MAYBE: if the key was bound
 };
 enum { RV_INVALIDATED = 1, RV_MAYBE };
-// rv_poll takes completions. When there are none it goes on looking for
-// spin_ns, then, with arm, asks for an event and looks once more.
+// rv_poll takes completions. When there are none it goes on polling for
+// spin_ns, then, with arm, requests an event and polls once more.
 int rv_poll(struct ibv_cq *cq, struct rv_wc *out, int max, int arm, int spin_ns);
 // rv_cq_events takes the events that are there, and counts them.
 int rv_cq_events(struct ibv_comp_channel *ch);

@@ -88,8 +88,8 @@ func (w *window) Addr(s mem.Seg) uint64 {
 	return r.base + uint64(s.Off)
 }
 
-// unbound notes that a key is not valid any more. It returns the window that was
-// bound under it, or nil. mu is held.
+// unbound records that a key is not valid any more. It returns the window that
+// was bound under it, or nil. mu is held.
 func (c *conn) unbound(key uint32) *window {
 	w := c.keys[key>>8]
 	if w == nil || w.key != key || !w.bound {
@@ -112,32 +112,32 @@ func (w *window) Free() {
 	if _, mine := c.windows[w]; again || !mine {
 		return // freed before, or gone with the connection
 	}
-	for told := false; w.pending() && c.ended() == nil; runtime.Gosched() {
-		if !told {
-			// A Write of nothing, to tell that the queue has come so far. For it
-			// there is a place even if completions that only the caller would
-			// take fill the queue.
+	for marked := false; w.pending() && c.ended() == nil; runtime.Gosched() {
+		if !marked {
+			// The completion of a zero-length Write shows that the queue has come
+			// this far. It has the spare place even if the queue is full of
+			// completions that only the caller would take.
 			n, _ := c.postSend([]verbs.SendWR{{Op: verbs.OpWrite}}, true)
-			told = n == 1
+			marked = n == 1
 		}
 		c.makeRoom()
 	}
 	if c.ended() != nil {
-		return // settle does the rest
+		return // teardown does the rest
 	}
 	delete(c.windows, w)
 	w.dealloc()
 }
 
-// pending tells if a work request that names w may not be done.
+// pending reports whether a work request that names w may be outstanding.
 func (w *window) pending() bool {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	return w.last > w.c.sends.reached
 }
 
-// dealloc gives the adapter its window back, which ends all access through it.
-// post.mu is held.
+// dealloc deallocates the adapter's window, which ends all access through it.
+// w.c.post.mu is held.
 func (w *window) dealloc() {
 	if w.mw == 0 {
 		return

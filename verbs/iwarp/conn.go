@@ -23,7 +23,7 @@ type conn struct {
 	local  netip.AddrPort
 	remote netip.AddrPort
 
-	// Settled at set-up, before the connection is shared.
+	// Set during set-up, before the connection is shared.
 	private           []byte
 	crc               bool
 	maxTagged         int // payload of one FPDU
@@ -36,9 +36,9 @@ type conn struct {
 	cq     queue
 	memory memory
 
-	// heard tells that a byte has come in since set-up.
+	// heard is set once a byte has been received since set-up.
 	heard atomic.Bool
-	// dead tells that end is set: no memory may be touched any more.
+	// dead is set after end: no memory may be touched any more.
 	dead atomic.Bool
 	end  struct {
 		mu     sync.Mutex
@@ -46,7 +46,7 @@ type conn struct {
 		closed bool
 	}
 
-	kick    chan struct{} // capacity 1: work for runTransmit
+	pending chan struct{} // capacity 1: work for runTransmit
 	stop    chan struct{}
 	stopped chan struct{} // nil when runTransmit was never started
 	once    sync.Once
@@ -66,8 +66,8 @@ func (d *device) newConn(sock *net.TCPConn, o *verbs.ConnOptions) (*conn, error)
 		local:   addrPort(sock.LocalAddr()),
 		remote:  addrPort(sock.RemoteAddr()),
 		readsIn: o.ReadsIn, readsOut: o.ReadsOut,
-		kick: make(chan struct{}, 1),
-		stop: make(chan struct{}),
+		pending: make(chan struct{}, 1),
+		stop:    make(chan struct{}),
 	}
 	c.maxTagged, c.maxUntagged = maxPayload, maxPayload
 	if d.config.AlignToMSS {
@@ -101,7 +101,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
 }
 
-// start lets the connection run. initiator may send at once.
+// start starts the connection. The initiator may send at once.
 func (c *conn) start(initiator bool) {
 	c.stopped = make(chan struct{})
 	c.tx.mu.Lock()
@@ -138,8 +138,8 @@ func (c *conn) lost(op string, err error) error {
 	return &verbs.ConnError{Op: op, Remote: c.remote, Err: err}
 }
 
-// fail ends the connection with err, unless it has ended already. It only
-// marks and wakes: settle waits.
+// fail ends the connection with err, unless it has ended already. It only sets
+// the state and wakes Wait: drainSends waits for the send side.
 func (c *conn) fail(err error) {
 	c.end.mu.Lock()
 	if c.end.err == nil {
@@ -151,9 +151,9 @@ func (c *conn) fail(err error) {
 	c.cq.wake()
 }
 
-// settle returns when the send side of a dead connection touches no memory
+// drainSends returns when the send side of a dead connection touches no memory
 // any more. The holder of the wire must not call it.
-func (c *conn) settle() {
+func (c *conn) drainSends() {
 	c.tx.mu.Lock()
 	for c.tx.busy {
 		c.tx.idle.Wait()
@@ -161,13 +161,13 @@ func (c *conn) settle() {
 	c.tx.mu.Unlock()
 }
 
-// abort ends the connection because of what the peer did. A violation is told
-// to the peer if the wire is at the start of an FPDU, and in any case the stream
-// ends, so that the peer knows before Close. The holder of the wire must not
-// call it.
+// abort ends the connection because of what the peer did. It sends a Terminate
+// message for a violation if the wire is at the start of an FPDU, and shuts down
+// the stream in any case, so that the peer knows before Close. The holder of the
+// wire must not call it.
 func (c *conn) abort(op string, err error) {
 	c.fail(c.lost(op, err))
-	c.settle()
+	c.drainSends()
 	var b []byte
 	if v, ok := err.(*violation); ok && c.tx.mayTerminate() {
 		b = appendTerminate(nil, v.code, c.crc)
@@ -192,7 +192,7 @@ func (c *conn) Close() error {
 		if c.stopped != nil {
 			<-c.stopped
 		}
-		c.settle()
+		c.drainSends()
 		// Wait was woken by fail; a later one sees the end before it
 		// touches anything.
 		c.rx.mu.Lock()
@@ -205,15 +205,15 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// runTransmit sends what posters and Wait leave: the rest when the socket was
-// full, and the nudges for a silent peer.
+// runTransmit sends what posters and Wait could not send because the socket was
+// full, and probes a silent peer.
 //
 // Linux' siw as a server can miss the wake-up for the first FPDU when that
 // comes between its MPA reply and the installation of its socket callbacks.
 // Another segment wakes it; a zero-length RDMA Write touches nothing.
 func (c *conn) runTransmit(initiator bool) {
 	defer close(c.stopped)
-	delay := nudgeFirst
+	delay := firstProbe
 	t := time.NewTimer(delay)
 	defer t.Stop()
 	if !initiator {
@@ -223,32 +223,33 @@ func (c *conn) runTransmit(initiator bool) {
 		select {
 		case <-c.stop:
 			return
-		case <-c.kick:
+		case <-c.pending:
 			c.transmit(true)
 		case <-t.C:
 			if c.heard.Load() {
 				continue
 			}
 			c.tx.mu.Lock()
-			c.tx.nudge = true
+			c.tx.probe = true
 			c.tx.mu.Unlock()
 			c.transmit(true)
-			if delay *= 2; delay <= nudgeLast {
+			if delay *= 2; delay <= lastProbe {
 				t.Reset(delay)
 			}
 		}
 	}
 }
 
+// The delays before the first and the last probe; each is twice the one before.
 const (
-	nudgeFirst = 50 * time.Millisecond
-	nudgeLast  = 3200 * time.Millisecond
+	firstProbe = 50 * time.Millisecond
+	lastProbe  = 3200 * time.Millisecond
 )
 
-// wakeTransmit gives runTransmit work.
+// wakeTransmit makes runTransmit send what is left.
 func (c *conn) wakeTransmit() {
 	select {
-	case c.kick <- struct{}{}:
+	case c.pending <- struct{}{}:
 	default:
 	}
 }
@@ -267,7 +268,7 @@ func (c *conn) Wait(ctx context.Context, wc []verbs.Completion) (int, error) {
 			return 0, err
 		}
 		if err != nil {
-			c.settle()
+			c.drainSends()
 		} else if int(c.cq.n.Load()) < len(wc) {
 			moved, rerr := c.rx.step()
 			if rerr != nil {

@@ -23,7 +23,7 @@ type side struct {
 var anyPort = netip.MustParseAddrPort("127.0.0.1:0")
 
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

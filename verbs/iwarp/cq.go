@@ -7,8 +7,8 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
-// queue is the completion queue. It also lets whoever completes something, or
-// ends the connection, wake a Wait that is waiting for the socket.
+// queue is the completion queue. It also wakes a Wait that is blocked on the
+// socket when a request completes or the connection ends.
 type queue struct {
 	n atomic.Int32 // completions in ring, for a look without the lock
 
@@ -16,16 +16,16 @@ type queue struct {
 	// ring has room for every work request that may be outstanding.
 	ring       []verbs.Completion
 	head, tail uint64
-	// parked tells that Wait waits for the socket; woken, that its read
-	// deadline was moved to get it back.
+	// parked: Wait is blocked on the socket. woken: its read deadline has been
+	// moved to wake it.
 	parked, woken bool
-	// held is how many PostAndReap are under way: they wake Wait for what they
-	// leave.
+	// held counts the PostAndReap calls in progress: they wake Wait for the
+	// completions that they do not take.
 	held      int
 	interrupt func()
 }
 
-// push appends a completion and wakes Wait, now or when it is held no longer.
+// push appends a completion and wakes Wait, now or when the last hold ends.
 func (q *queue) push(wc verbs.Completion) {
 	q.mu.Lock()
 	q.ring[q.tail%uint64(len(q.ring))] = wc
@@ -37,7 +37,7 @@ func (q *queue) push(wc verbs.Completion) {
 	q.mu.Unlock()
 }
 
-// hold defers the waking of Wait until as many release have been called.
+// hold defers waking Wait until release has been called as often.
 func (q *queue) hold() {
 	q.mu.Lock()
 	q.held++
@@ -94,7 +94,7 @@ func (q *queue) park() bool {
 	return q.parked
 }
 
-// unpark is called after waiting and tells if the read deadline was moved.
+// unpark is called after waiting and reports whether the read deadline was moved.
 func (q *queue) unpark() (woken bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,7 +103,7 @@ func (q *queue) unpark() (woken bool) {
 	return woken
 }
 
-// wake gets Wait back from the socket, if it is there.
+// wake wakes Wait, if it is blocked on the socket.
 func (q *queue) wake() {
 	q.mu.Lock()
 	q.wakeLocked()

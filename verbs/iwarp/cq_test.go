@@ -6,8 +6,8 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
-// TestQueueHold: a completion wakes a parked Wait, unless who holds the queue
-// takes it; what is left wakes when the last hold ends.
+// TestQueueHold: a completion wakes a parked Wait, unless the holder of the queue
+// takes it; one that is left wakes Wait when the last hold ends.
 func TestQueueHold(t *testing.T) {
 	var wc [2]verbs.Completion
 	for _, c := range []struct {

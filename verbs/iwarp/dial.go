@@ -42,9 +42,9 @@ func (d *device) dial(ctx context.Context, to netip.AddrPort, o *verbs.ConnOptio
 		return nil, dialError(ctx, to, err)
 	}
 	sock := s.(*net.TCPConn)
-	// Close flushes nothing, and neither may the system afterwards: a message that
-	// arrives after it was given up and sent again on another connection undoes
-	// what came between.
+	// Close must not flush, and neither may the kernel afterwards: a message that
+	// arrives after it was abandoned and sent again on another connection would
+	// undo what happened in between.
 	_ = sock.SetLinger(0)
 	c, err := d.newConn(sock, o)
 	if err != nil {
@@ -98,10 +98,10 @@ func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions, revision uint
 	return nil
 }
 
-// acceptReply settles what the peer's reply leaves.
+// acceptReply checks the peer's reply and takes over the negotiated values.
 func (c *conn) acceptReply(req, rep *mpaFrame) error {
 	refuse := func(code termCode, format string, args ...any) error {
-		// A peer that made a mistake is told before the close.
+		// The peer learns of its mistake before the close.
 		c.sock.SetWriteDeadline(time.Now().Add(time.Second))
 		c.sock.Write(appendTerminate(nil, code, false))
 		return c.lost("dial", violate(code, format, args...))

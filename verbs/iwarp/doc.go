@@ -2,24 +2,24 @@
 // (RFC 5041) and RDMAP (RFC 5040) over the operating system's TCP, as
 // initiator and as responder. It needs no RDMA hardware and no privileges.
 //
-// It owns the sockets, the windows' keys and the framing. It refuses markers
-// (politely, at set-up), atomics and immediate data, and to trust a peer: each
-// key, bound, access right, sequence number and length is checked before a
-// byte is placed, and a violation ends the connection with a Terminate message
-// and a *verbs.ConnError that names it.
+// It owns the sockets, the windows' keys and the framing. It does not support
+// markers, which it rejects at set-up, nor atomics and immediate data. It does
+// not trust a peer: each key, bound, access right, sequence number and length is
+// checked before a byte is placed, and a violation ends the connection with a
+// Terminate message and a *verbs.ConnError that names it.
 //
 // # Invariants
 //
 //   - A key (the STag) is random, valid on one connection, and bound to one
 //     segment. Remote addresses count from a random base of each registered
-//     arena: they tell nothing about the process.
+//     arena: they reveal nothing about the process.
 //   - Data of Writes, Reads and Sends moves between the socket and registered
 //     memory by readv and writev, with no staging copy except for what was
 //     read together with a header (at most rxBuffer bytes).
 //   - Every system call that touches memory is non-blocking and, where a
 //     window is the permission, made with memory.mu read-locked after checking
-//     that the window is still bound. So whoever revokes a window waits for
-//     one such call at most, never for the peer. A peer that was in the middle
+//     that the window is still bound. So revoking a window waits for one such
+//     call at most, never for the peer. A peer that was in the middle
 //     of a Write into, or a Read from, a window that is revoked loses the
 //     connection, as with an adapter.
 //   - With CRC on, an FPDU that is whole in the receive buffer is checked
@@ -42,14 +42,14 @@
 //     side has come in (RFC 5044 section 7.1.2); what is posted earlier waits.
 //
 // A peer that is gone is noticed after about a minute, by TCP's keep-alive and
-// user time-out. A peer that never spoke is sent zero-length Writes for a few
-// seconds: see runTransmit.
+// user timeout. A peer that has sent nothing since set-up is probed with
+// zero-length Writes for a few seconds: see runTransmit.
 //
 // # Goroutines
 //
 // A connection has one: runTransmit, started when the connection is set up and
-// joined by Close. It sends when the socket was full, when no poster is around
-// to do it, and it owns the timer that nudges a silent peer. The receive side
+// joined by Close. It sends what is left when the socket was full and no poster
+// is in a call, and owns the timer that probes a silent peer. The receive side
 // runs in Wait on its caller's goroutine. A listener has runAccept and, for each
 // connection being set up (at most Backlog), one runHandshake; Close joins
 // them all.

@@ -131,8 +131,8 @@ func readReq(msn uint32, n uint32, key uint32, addr uint64) []byte {
 	return fpdu(header{last: true, op: opReadRequest, qn: queueRead, msn: msn}, r.append(nil))
 }
 
-// TestViolations has a peer break each rule once: the connection dies with
-// that reason, the peer is told, and no byte is where it should not be.
+// TestViolations breaks each rule once: the connection ends with that reason, the
+// peer gets a Terminate message, and no byte is placed where it should not be.
 func TestViolations(t *testing.T) {
 	both := verbs.RemoteRead | verbs.RemoteWrite
 	send := func(msn, mo uint32, last bool, n int) []byte {
@@ -284,7 +284,7 @@ func TestEveryTruncation(t *testing.T) {
 	}
 }
 
-// TestByteByByte feeds one byte at a time, and has the context of Wait end
+// TestByteByByte sends one byte at a time, and lets the context of Wait end
 // between any two.
 func TestByteByByte(t *testing.T) {
 	for _, crc := range []bool{false, true} {

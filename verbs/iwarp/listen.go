@@ -20,7 +20,7 @@ type listener struct {
 	dev     *device
 	sock    *net.TCPListener
 	addr    netip.AddrPort
-	backlog *provider.Backlog // its end is that of the set-ups
+	backlog *provider.Backlog // stopping it ends the set-ups, too
 	// slots bounds connections that are being set up or wait for Accept.
 	slots chan struct{}
 	run   sync.WaitGroup
@@ -61,8 +61,8 @@ func (l *listener) runAccept() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			// One connection failed, or the process is short of
-			// descriptors: neither ends the service.
+			// One connection failed, or the process is out of descriptors:
+			// the listener goes on.
 			select {
 			case <-l.backlog.Stopped().Done():
 				return
@@ -128,8 +128,8 @@ type request struct {
 func (r *request) RemoteAddr() netip.AddrPort { return r.remote }
 func (r *request) PrivateData() []byte        { return r.req.private }
 
-// check refuses requests that this side cannot serve; markers with a reply
-// that says so (RFC 5044 section 7.1.1), as the peer may try without.
+// check refuses requests that this side cannot serve. A request for markers is
+// rejected with a reply (RFC 5044 section 7.1.1), as the peer may try without.
 func (r *request) check() error {
 	if r.req.revision < 1 || r.req.revision > 2 {
 		return fmt.Errorf("MPA revision %d", r.req.revision)
@@ -197,7 +197,7 @@ func (r *request) Accept(ctx context.Context, o verbs.ConnOptions) (verbs.Conn, 
 	return c, nil
 }
 
-// respond settles the connection as the side that listened.
+// respond completes the set-up as the side that listened.
 func (c *conn) respond(ctx context.Context, r *request, o *verbs.ConnOptions) error {
 	c.private = r.req.private
 	c.crc = r.req.crc || c.dev.config.CRC

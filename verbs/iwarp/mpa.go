@@ -39,7 +39,7 @@ type mpaFrame struct {
 	reply                bool
 	markers, crc, reject bool
 	revision             uint8
-	// enhanced tells that the fields below it are there.
+	// enhanced: the fields below are present.
 	enhanced bool
 	ird, ord uint16
 	// peerToPeer asks for a ready-to-receive message of one of the kinds.
@@ -48,8 +48,8 @@ type mpaFrame struct {
 	private                    []byte
 }
 
-// readyByRead tells that the initiator of request f says by a Read of nothing
-// that it is ready: the kind of message that is left when it offers no Write.
+// readyByRead reports whether the initiator of request f shows that it is ready
+// by a zero-length Read: the kind of message left when it does not offer a Write.
 func (f *mpaFrame) readyByRead() bool { return f.peerToPeer && f.rtrRead && !f.rtrWrite }
 
 // appendMPA encodes f.

@@ -75,8 +75,8 @@ func (v *victim) readFPDU() (header, []byte) {
 	return h, b[n : n+h.payload()]
 }
 
-// TestReadyByRead: a peer that will Read nothing, but says by a Read of nothing
-// that it is ready, as was settled, is answered.
+// TestReadyByRead: the zero-length Read by which a peer shows that it is ready,
+// as negotiated, is answered even if the peer may have no Read outstanding.
 func TestReadyByRead(t *testing.T) {
 	v := newVictimOf(t, Config{CRC: true}, 0, mpaFrame{revision: 2, enhanced: true, ird: 8, peerToPeer: true, rtrRead: true})
 	v.write(readReq(1, 0, 0, 0))

@@ -53,8 +53,8 @@ func runUntilDead(v *victim, out chan<- error) {
 	}
 }
 
-// TestRevokeUnderStalledWrite: the peer stops in the middle of placing. Whoever
-// revokes is not held up, and what comes later goes nowhere.
+// TestRevokeUnderStalledWrite: the peer stops in the middle of a Write. Revoking
+// the window does not wait for it, and what it sends later is not placed.
 func TestRevokeUnderStalledWrite(t *testing.T) {
 	for name, revoke := range revocations {
 		t.Run(name, func(t *testing.T) {
@@ -98,8 +98,8 @@ func (v *victim) placedUpTo(n int) {
 	}
 }
 
-// TestRevokeUnderStalledRead: the peer asks for much and reads nothing. No byte
-// written to the memory after the revocation gets out.
+// TestRevokeUnderStalledRead: the peer requests much and reads nothing from the
+// socket. No byte written to the memory after the revocation is sent.
 func TestRevokeUnderStalledRead(t *testing.T) {
 	for name, revoke := range revocations {
 		t.Run(name, func(t *testing.T) {

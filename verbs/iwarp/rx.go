@@ -34,7 +34,7 @@ const (
 // stop between any two bytes.
 type receiver struct {
 	c *conn
-	// mu is held by Wait, and guards all below.
+	// mu is held by Wait, and guards all fields below.
 	mu sync.Mutex
 
 	buf    []byte
@@ -90,7 +90,7 @@ func (r *receiver) init(c *conn) {
 	r.readFn = r.readOnce
 }
 
-// arm has ctx wake Wait. Successive Waits mostly come with the same one.
+// arm makes the end of ctx wake Wait. Successive Waits mostly have the same ctx.
 func (r *receiver) arm(ctx context.Context) {
 	done := ctx.Done()
 	if done == r.done {
@@ -178,7 +178,7 @@ func (r *receiver) readOnce(fd uintptr) bool {
 	return true
 }
 
-// placed takes note of k more bytes at dst; the window, if any, is locked.
+// placed advances dst by k bytes; the window, if any, is locked.
 func (r *receiver) placed(k int) {
 	if r.c.crc && !r.checked {
 		r.crc = crc32.Update(r.crc, castagnoli, r.dst[:k])
@@ -186,8 +186,8 @@ func (r *receiver) placed(k int) {
 	r.dst = r.dst[k:]
 }
 
-// step makes the next step that the bytes at hand allow, and tells if there was one.
-// Its error is about the peer and ends the connection.
+// step makes the next step that the received bytes allow, and reports whether
+// there was one. Its error is a violation by the peer and ends the connection.
 func (r *receiver) step() (bool, error) {
 	switch r.phase {
 	case atHeader:

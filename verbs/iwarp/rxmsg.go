@@ -148,7 +148,7 @@ func (r *receiver) beginWrite() error {
 	case n == 0 && !h.last:
 		return violate(mpaFraming, "empty FPDU in the middle of a Write")
 	case n == 0:
-		// Key and address of nothing are not looked at (RFC 5040 section 5.1).
+		// Of a zero-length message key and address are not checked (RFC 5040 section 5.1).
 		return nil
 	}
 	w, seg, err := r.c.memory.reach(h.stag, h.to, n, verbs.RemoteWrite, &writeFaults)
@@ -253,7 +253,7 @@ func (r *receiver) finishRequest() error {
 	return nil
 }
 
-// opened lets the accepting side send, once the dialing side has.
+// opened lets the accepting side send, after the dialing side has.
 func (r *receiver) opened() {
 	if r.open {
 		return

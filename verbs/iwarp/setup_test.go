@@ -95,7 +95,7 @@ func TestInitiator(t *testing.T) {
 			t.Errorf("request %+v", req)
 		}
 		if s.conn.ReadsOut() != 3 || s.conn.crc || string(s.conn.PrivateData()) != "hi" {
-			t.Errorf("settled on %d reads, CRC %v, private data %q", s.conn.ReadsOut(), s.conn.crc, s.conn.PrivateData())
+			t.Errorf("negotiated %d reads, CRC %v, private data %q", s.conn.ReadsOut(), s.conn.crc, s.conn.PrivateData())
 		}
 	})
 	t.Run("peer turns CRC on", func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestInitiator(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.conn.ReadsOut() != 16 {
-			t.Errorf("settled on %d reads", s.conn.ReadsOut())
+			t.Errorf("negotiated %d reads", s.conn.ReadsOut())
 		}
 	})
 	t.Run("rejected", func(t *testing.T) {
@@ -244,8 +244,8 @@ func TestResponder(t *testing.T) {
 	}
 }
 
-// TestSlowRequests: peers that connect and say nothing are dropped, and do not
-// keep others out for ever.
+// TestSlowRequests: peers that connect and send nothing are dropped, and do not
+// keep others out for good.
 func TestSlowRequests(t *testing.T) {
 	s := newSide(t, Config{SetupTimeout: 10 * time.Millisecond}, 4096)
 	l, err := s.dev.Listen(anyPort, verbs.ListenOptions{Backlog: 1})
@@ -268,22 +268,30 @@ func TestSlowRequests(t *testing.T) {
 			t.Error("peer without a request was answered")
 		}
 	}
-	if _, _, err := ask(t, l.Addr(), appendMPA(nil, &mpaFrame{revision: 1})); err != nil {
-		t.Error(err)
+	// On a busy machine a peer that sends its request at once may be too slow, too.
+	ctx := testContext(t)
+	for {
+		_, _, err := ask(t, l.Addr(), appendMPA(nil, &mpaFrame{revision: 1}))
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-// TestNudge plays a server that misses the first segment after its reply, as
-// stock siw may: what it has not seen it answers when another segment comes.
-func TestNudge(t *testing.T) {
+// TestSilentServerIsProbed plays a server that misses the first segment after its
+// reply, as stock siw may: it reads that segment when another one comes.
+func TestSilentServerIsProbed(t *testing.T) {
 	s := newSide(t, Config{}, 4096)
 	got := make(chan []byte, 1)
 	err := s.against(func(_ int, r mpaFrame) []byte {
 		return appendMPA(nil, &mpaFrame{reply: true, revision: 2, enhanced: true, ird: 1, ord: 1})
 	}, func(p *net.TCPConn) {
 		send := fpdu(header{last: true, op: opSend, msn: 1}, []byte("call"))
-		nudge := fpdu(header{tagged: true, last: true, op: opWrite}, nil)
-		b := make([]byte, len(send)+len(nudge))
+		probe := fpdu(header{tagged: true, last: true, op: opWrite}, nil)
+		b := make([]byte, len(send)+len(probe))
 		if _, err := io.ReadFull(p, b); err != nil {
 			t.Errorf("no second segment: %v", err)
 		}

@@ -20,7 +20,7 @@ const (
 	userTimeoutMS = int(deadPeer / time.Millisecond)
 )
 
-// past is a deadline that wakes whoever waits for the socket.
+// past is a deadline that wakes a goroutine blocked on the socket.
 var past = time.Unix(1, 0)
 
 // tune sets the options of a fresh socket and returns its raw side.

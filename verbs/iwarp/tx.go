@@ -58,10 +58,11 @@ type transmitter struct {
 	turn int
 	// open: the first-message rule lets this side send.
 	open bool
-	// busy: somebody holds the wire. stalled: the socket was full, and only
+	// busy: a goroutine holds the wire. stalled: the socket was full, and only
 	// runTransmit goes on.
 	busy, stalled bool
-	nudge         bool
+	// probe: a zero-length Write is to be sent.
+	probe bool
 	// err is why the socket takes no more.
 	err error
 
@@ -104,8 +105,8 @@ func (c *conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
 		t.tail++
 		posted++
 		if e.Op == verbs.OpLocalInvalidate {
-			// A full wire must not keep the peer's access alive. Its turn
-			// comes again in the queue, as the bind may still be ahead of it.
+			// A full wire must not keep the peer's access alive. The request
+			// is executed again in the queue, as the bind may be ahead of it.
 			_, b := c.memory.invalidate(e.RKey)
 			broken = broken || b
 		}
@@ -120,8 +121,8 @@ func (c *conn) PostSend(wr []verbs.SendWR) (posted int, err error) {
 	return posted, err
 }
 
-// PostAndReap implements verbs.QP. Mostly the socket takes at once what is
-// posted, and who posted it sees that with no Wait woken.
+// PostAndReap implements verbs.QP. Mostly the socket takes what is posted at
+// once, and the poster reaps the completion without waking Wait.
 func (c *conn) PostAndReap(wr []verbs.SendWR, wc []verbs.Completion) (posted, reaped int, err error) {
 	c.cq.hold()
 	posted, err = c.PostSend(wr)
@@ -165,13 +166,13 @@ func (e *sendEntry) set(c *conn, wr *verbs.SendWR) error {
 	return nil
 }
 
-// take moves the next message to m and tells if there was one. Work that
-// needs no wire is done on the way. Only the holder of the wire calls it.
+// take moves the next message to m and reports whether there was one. Requests
+// that need no wire are executed on the way. Only the holder of the wire calls it.
 func (t *transmitter) take(m *message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open && t.nudge {
-		t.nudge = false
+	if t.open && t.probe {
+		t.probe = false
 		*m = message{op: opWrite}
 		return true
 	}
@@ -191,7 +192,7 @@ func (t *transmitter) take(m *message) bool {
 			t.finish(e)
 			continue
 		case verbs.OpLocalInvalidate:
-			// If that breaks an answer, its next FPDU or write finds out.
+			// If that breaks an answer, its next FPDU or write detects it.
 			t.c.memory.invalidate(e.RKey)
 			t.next++
 			t.finish(e)
@@ -234,8 +235,8 @@ func (t *transmitter) takeAnswer(m *message) bool {
 	return true
 }
 
-// finish marks e as done, and hands over the completions that are due: those
-// of requests before which all is done. mu is locked.
+// finish marks e as done, and delivers the completions that are due: those of
+// requests before which every request is done. mu is locked.
 func (t *transmitter) finish(e *sendEntry) {
 	e.done = true
 	for t.head != t.next {
@@ -262,8 +263,8 @@ func (t *transmitter) read() *sendEntry {
 	return &t.ring[t.reads[0]%uint64(len(t.ring))]
 }
 
-// readDone completes the oldest Read and tells if requests may have waited
-// for that.
+// readDone completes the oldest Read and reports whether requests may have
+// waited for that.
 func (t *transmitter) readDone() (more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -273,7 +274,7 @@ func (t *transmitter) readDone() (more bool) {
 	return t.next != t.tail
 }
 
-// cause prefers the reason why sending failed to what reading then met.
+// cause is why sending failed, or else err, with which reading failed.
 func (t *transmitter) cause(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -283,9 +284,9 @@ func (t *transmitter) cause(err error) error {
 	return err
 }
 
-// mayTerminate tells if the wire of a dead connection is between FPDUs. Only
-// something that the peer sent is answered so, hence the first-message rule
-// has been met.
+// mayTerminate reports whether the wire of a dead connection is between FPDUs.
+// A Terminate message only ever answers something that the peer sent, so the
+// first-message rule has been met.
 func (t *transmitter) mayTerminate() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// A batch is what goes to the socket in one writev: so many FPDUs and
-	// iovecs (the system takes 1024), and about so many bytes.
+	// The most FPDUs, iovecs (the kernel takes 1024) and, roughly, bytes of a
+	// batch, which is what one writev sends.
 	batchFPDUs = 128
 	batchBytes = 256 << 10
 	batchVecs  = 1024
 	// fpduBytes is what an FPDU takes of a batch's header memory.
 	fpduBytes = untaggedSize + readReqBody + maxTrailer
-	// A poster hands over to runTransmit after so many batches, and Wait,
+	// A poster hands over to runTransmit after this many batches, and Wait,
 	// which has to read, after one.
 	posterBatches = 8
 )
@@ -26,7 +26,7 @@ const (
 // message is the message that is being cut into FPDUs.
 type message struct {
 	op    uint8
-	entry *sendEntry // nil for an answer and a nudge
+	entry *sendEntry // nil for an answer and a probe
 	local mem.Vec
 	// window and key permit an answer to read local.
 	window *window
@@ -72,10 +72,10 @@ func (m *message) answer(r *response) {
 	m.one[0] = r.seg
 }
 
-// permit is a window that a batch reads from, up to byte end of the batch. last
-// tells that the answer ends there. Once those bytes are sent the window may be
-// revoked with no harm: the peer, which has them, may cause just that before
-// this side gets to do anything else.
+// permit is a window that a batch reads from, up to byte end of the batch. last:
+// the answer ends there. Once those bytes are sent, revoking the window is
+// harmless: the peer has them, and may cause it before this side does anything
+// else.
 type permit struct {
 	w    *window
 	key  uint32
@@ -225,7 +225,7 @@ func (b *batch) addHead(start int) {
 	b.vecs = appendVector(b.vecs, p)
 }
 
-// lastEndsAt tells if the last vector is the part of head that ends at n.
+// lastEndsAt reports whether the last vector is the part of head that ends at n.
 func (b *batch) lastEndsAt(n int) bool {
 	v := &b.vecs[len(b.vecs)-1]
 	k := int(v.Len)
@@ -263,7 +263,8 @@ func (b *batch) writeOnce(fd uintptr) (int, syscall.Errno) {
 			}
 		}
 	}
-	// Checked last: who marks the connection dead waits for the wire after.
+	// Checked last: the goroutine that ends the connection waits for the wire
+	// afterwards.
 	if c.dead.Load() {
 		b.err = verbs.ErrClosed
 		return 0, 0
@@ -350,7 +351,7 @@ func (c *conn) transmitSome(park bool, batches int) {
 	c.sendFailed(err)
 }
 
-// sendFailed gives the wire back after err.
+// sendFailed releases the wire after err.
 func (c *conn) sendFailed(err error) {
 	t := &c.tx
 	revoked := err == errRevoked
@@ -373,10 +374,10 @@ func (c *conn) sendFailed(err error) {
 	}
 }
 
-// pending tells if there is anything to build a batch from. mu is locked, and
+// pending reports whether there is anything to build a batch from. mu is locked, and
 // the caller holds the wire.
 func (t *transmitter) pending() bool {
-	if t.out.msg.active || t.open && (t.nudge || len(t.answers) > 0) {
+	if t.out.msg.active || t.open && (t.probe || len(t.answers) > 0) {
 		return true
 	}
 	if t.next == t.tail {

@@ -32,8 +32,8 @@ type window struct {
 	reserved, last uint32
 	freed          bool
 
-	// posted is the key of the last OpBind, 0 once that is taken back: what the
-	// window is for who posts, while key lags behind with the queue.
+	// posted is the key of the last posted OpBind, 0 once an OpLocalInvalidate of
+	// it is posted; key changes when the queue executes them.
 	posted uint32
 	// key is not 0 while the window is bound, to seg at address base.
 	key    uint32
@@ -61,7 +61,7 @@ func (c *conn) NewWindow() (verbs.Window, error) {
 }
 
 // Next implements verbs.Window. The whole key is random, not only its last
-// byte, so that an old key tells nothing about the next.
+// byte, so that an old key reveals nothing about the next.
 func (w *window) Next(mem.Seg) uint32 {
 	m := &w.c.memory
 	m.mu.Lock()
@@ -113,12 +113,12 @@ func (w *window) free() (broken bool) {
 	return m.revoke(w)
 }
 
-// errRevoked ends a connection whose peer was promised bytes that it can no
-// longer have.
+// errRevoked ends a connection whose peer has begun to read bytes that it may
+// no longer reach.
 var errRevoked = violate(rdmapInvalidSTag, "window revoked while the peer was reading from it")
 
-// revoke unbinds w; mu is locked. broken tells that the peer was reading from
-// it, so that the connection cannot go on.
+// revoke unbinds w; mu is locked. broken: the peer was reading from it, so that
+// the connection cannot go on.
 func (m *memory) revoke(w *window) (broken bool) {
 	if w.key == 0 {
 		return false
@@ -149,7 +149,7 @@ func (m *memory) prepareBind(wr *verbs.SendWR, c *conn) (w *window, key uint32, 
 	return w, key, ""
 }
 
-// bind carries a posted bind out.
+// bind executes a posted bind.
 func (m *memory) bind(w *window, key uint32, s mem.Seg, base uint64, a verbs.Access) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,8 +161,8 @@ func (m *memory) bind(w *window, key uint32, s mem.Seg, base uint64, a verbs.Acc
 	m.keys[key] = w
 }
 
-// invalidate revokes the window bound under key and tells if there was one;
-// broken is as for revoke.
+// invalidate revokes the window bound under key and reports whether there was
+// one; broken is as for revoke.
 func (m *memory) invalidate(key uint32) (found, broken bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -189,7 +189,7 @@ func (m *memory) revokeAll() {
 	clear(m.keys)
 }
 
-// permits tells if w is still bound under key; mu is read-locked.
+// permits reports whether w is still bound under key; mu is read-locked.
 func (w *window) permits(key uint32) bool { return w.key == key }
 
 // faults are the codes of one kind of access.

@@ -32,7 +32,7 @@ func NewArena(size int) (*Arena, error) {
 		return nil, fmt.Errorf("mem: map %d bytes: %w", size, err)
 	}
 	if size >= hugePage {
-		// Only an optimization: kernels without THP refuse, and that is fine.
+		// An optimization that kernels without THP refuse.
 		_ = unix.Madvise(b, unix.MADV_HUGEPAGE)
 	}
 	return &Arena{id: arenaID.Add(1), b: b}, nil

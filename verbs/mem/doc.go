@@ -6,8 +6,8 @@
 //
 // Invariants: an arena's bytes never move and are never seen by the garbage
 // collector, so a device may hold their address; a Seg is a plain value that
-// owns nothing. Whoever created an arena closes it, after the last
-// registration of it is gone.
+// owns nothing. The creator of an arena closes it, after its last registration
+// is gone.
 //
 // The package starts no goroutine and holds no lock across a call.
 package mem

@@ -3,7 +3,7 @@ package mem
 import "fmt"
 
 // Seg names Len bytes of an arena from Off on. The zero Seg is empty. A Seg
-// owns nothing: whoever leased the bytes still has to give them back.
+// owns nothing: a lease of the bytes must still be released.
 type Seg struct {
 	Arena *Arena
 	Off   int

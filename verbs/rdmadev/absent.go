@@ -8,7 +8,7 @@ type Absence struct {
 	Remedy string `json:"remedy"`
 }
 
-// Modules tells which parts of the kernel's RDMA are there. Modules that are
+// Modules lists which parts of the kernel's RDMA are there. Modules that are
 // built in show in their classes, too.
 type Modules struct {
 	Core  bool `json:"ib_core"`   // devices

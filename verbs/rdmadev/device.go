@@ -46,7 +46,7 @@ type GID struct {
 	Netdev string `json:"netdev,omitempty"`
 }
 
-// Active tells whether the port carries data.
+// Active reports whether the port carries data.
 func (p *Port) Active() bool { return p.State == "ACTIVE" }
 
 // Netdevs are the network devices of the port's GIDs.
@@ -67,7 +67,7 @@ type Tree struct {
 	Map Mapper
 }
 
-// Mapper finds what the class directories tell only in a roundabout way.
+// Mapper finds what the class directories show only indirectly.
 type Mapper interface {
 	// CharDevices are the paths of a device's character devices.
 	CharDevices(device string) []string

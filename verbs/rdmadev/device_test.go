@@ -61,7 +61,8 @@ func asJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-// TestNodeNotPermitted: what this user may not open is told, with the reason.
+// TestNodeNotPermitted: a node that this user may not open is reported with the
+// reason.
 func TestNodeNotPermitted(t *testing.T) {
 	tr := tree(t, rdmadevtest.Map{}, rdmadevtest.RXE)
 	path := filepath.Join(tr.Dev, "infiniband", "uverbs0")

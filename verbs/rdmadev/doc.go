@@ -1,12 +1,12 @@
-// Package rdmadev reads what the kernel tells of the RDMA devices of this
+// Package rdmadev reads what the kernel shows of the RDMA devices of this
 // machine: names, ports, GIDs, the network devices they stand on, the
 // character devices through which user space reaches them; and which network
 // device, and so which RDMA device, a route to a server leads to.
 //
-// It owns the knowledge of sysfs' layout. It refuses to judge: what a port that
-// is down means for a mount is for its callers to say. It opens no device but
-// for a moment, to see whether this user may, and needs neither rdma-core nor a
-// module: on a machine without any it finds nothing, and says why (Tree.Absence).
+// It owns the knowledge of sysfs' layout. It does not judge: what a port that is
+// down means for a mount is its callers' decision. It opens a device only for a
+// moment, to see whether this user may, and needs neither rdma-core nor a module:
+// on a machine without them it finds nothing, and says why (Tree.Absence).
 //
 // The text in sysfs is the drivers'. A file that is absent, empty, or makes no
 // sense leaves its field empty; a device that goes away meanwhile yields what

@@ -15,7 +15,7 @@ type Node struct {
 	Path string `json:"path"`
 	// Needed: verbs go through it. The others are for subnet management.
 	Needed bool `json:"needed"`
-	// Usable tells whether this user may open it, Why what is in the way.
+	// Usable: this user may open it. Otherwise Why is the reason.
 	Usable bool   `json:"usable"`
 	Why    string `json:"why,omitempty"`
 }
@@ -49,9 +49,9 @@ func (t *Tree) nodes(device string) []Node {
 	return nodes
 }
 
-// try tells what is in the way of opening the node. One that verbs need is
-// opened, for a container's device rules show in nothing else; another is only
-// asked for, since opening an issm makes the port announce a subnet manager.
+// try returns why the node cannot be opened, or nil. A node that verbs need is
+// opened, as nothing else shows a container's device rules; of another only the
+// permissions are checked, as opening an issm announces a subnet manager.
 func (n *Node) try() error {
 	if !n.Needed {
 		return reason(unix.Faccessat(unix.AT_FDCWD, n.Path, unix.R_OK|unix.W_OK, unix.AT_EACCESS))
@@ -63,7 +63,7 @@ func (n *Node) try() error {
 	return f.Close()
 }
 
-// reason is the errno without the words around it.
+// reason is the errno without the text around it.
 func reason(err error) error {
 	var errno unix.Errno
 	if errors.As(err, &errno) {

@@ -10,8 +10,8 @@ import (
 // maxAttr is what the kernel gives at most of one attribute.
 const maxAttr = 4096
 
-// read is the first line of an attribute, without what could play with a
-// terminal; "" when there is none.
+// read is the first line of an attribute, without control characters; "" when
+// there is none.
 func read(parts ...string) string {
 	f, err := os.Open(filepath.Join(parts...))
 	if err != nil {

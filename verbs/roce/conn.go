@@ -30,9 +30,6 @@ type conn struct {
 	// Settled at set-up, before the connection is shared.
 	private  []byte
 	readsOut int
-	mtu      int
-	// dialed: the path MTU is this side's choice.
-	dialed bool
 	// settled gets the outcome of a dial.
 	settled chan error
 
@@ -45,6 +42,9 @@ type conn struct {
 	mu sync.Mutex
 	q  *rc.QP
 	id cm.ID // 0 before the connection manager knows
+	// mtu is the path MTU; dialed: it is this side's choice.
+	mtu    int
+	dialed bool
 	// told: the connection manager knows that the connection is established;
 	// parted, that it is over.
 	told, parted, closed bool
@@ -155,7 +155,7 @@ func (c *conn) notify() {
 }
 
 // unlock unlocks mu and tells the connection manager what it has to know: it
-// comes before mu in the lock order.
+// comes before mu in the lock order. mu is held.
 func (c *conn) unlock() {
 	c.learn()
 	var tell func(*conn)

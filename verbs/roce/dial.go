@@ -34,8 +34,11 @@ func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOption
 	if err != nil {
 		return nil, dialError(to, err)
 	}
-	c.mtu, c.dialed = d.mtus.limit(to.Addr(), route.Payload()), true
-	if err := c.initiate(ctx, &o); err != nil {
+	mtu := d.mtus.limit(to.Addr(), route.Payload())
+	c.mu.Lock() // runTimer knows c already
+	c.mtu, c.dialed = mtu, true
+	c.mu.Unlock()
+	if err := c.initiate(ctx, &o, mtu); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -43,13 +46,13 @@ func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOption
 }
 
 // initiate asks the peer and waits for its answer.
-func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions) error {
+func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions, mtu int) error {
 	if o.Prepare != nil {
 		if err := o.Prepare(c); err != nil {
 			return err
 		}
 	}
-	if err := c.ask(o); err != nil {
+	if err := c.ask(o, mtu); err != nil {
 		return dialError(c.remote, err)
 	}
 	select {
@@ -64,7 +67,7 @@ func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions) error {
 }
 
 // ask has the connection manager ask the peer for the connection.
-func (c *conn) ask(o *verbs.ConnOptions) error {
+func (c *conn) ask(o *verbs.ConnOptions, mtu int) error {
 	p := c.port
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
@@ -72,7 +75,7 @@ func (c *conn) ask(o *verbs.ConnOptions) error {
 		return err
 	}
 	// Linux' NFS server refuses a client that takes no Reads.
-	id, err := p.cm.Connect(time.Now(), c.local, c.remote, c.side(max(1, o.ReadsIn), o.ReadsOut, c.mtu), o.PrivateData)
+	id, err := p.cm.Connect(time.Now(), c.local, c.remote, c.side(max(1, o.ReadsIn), o.ReadsOut, mtu), o.PrivateData)
 	if err != nil {
 		return err
 	}

@@ -133,12 +133,13 @@ func (r *request) respond(ctx context.Context, c *conn, o *verbs.ConnOptions) er
 	if err := p.failure(); err != nil {
 		return &verbs.ConnError{Op: "accept", Remote: r.remote, Err: err}
 	}
-	c.mtu = 128 << r.peer.MTU
-	mine := c.side(min(o.ReadsIn, int(r.peer.ReadsOut)), min(o.ReadsOut, int(r.peer.ReadsIn)), c.mtu)
+	mtu := 128 << r.peer.MTU
+	mine := c.side(min(o.ReadsIn, int(r.peer.ReadsOut)), min(o.ReadsOut, int(r.peer.ReadsIn)), mtu)
 	// The peer may send as soon as it has the answer.
 	c.private, c.readsOut = r.private, int(mine.ReadsOut)
 	c.mu.Lock()
-	c.connect(p.now(), &r.peer, mine.ReadsIn, mine.ReadsOut, c.mtu)
+	c.mtu = mtu
+	c.connect(p.now(), &r.peer, mine.ReadsIn, mine.ReadsOut, mtu)
 	c.mu.Unlock()
 	if _, _, err := p.cm.Accept(time.Now(), r.id, mine, o.PrivateData); err != nil {
 		return &verbs.ConnError{Op: "accept", Remote: r.remote, Err: err}

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
-// shows tells if got is want, with zeroes after it if the network adds them.
+// shows reports whether got is want, followed by zeroes if the network adds them.
 func shows(got, want []byte) bool {
 	return bytes.HasPrefix(got, want) && len(bytes.TrimRight(got[len(want):], "\x00")) == 0
 }
@@ -123,12 +123,12 @@ func testDialContext(r *rig) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	// The peer is at the door and is left waiting.
+	// The peer's request is not accepted.
 	cancel()
 	if d := <-out; !errors.Is(d.err, context.Canceled) {
 		r.t.Errorf("canceled dial returned %v", d.err)
 	}
-	_ = req.Reject(nil) // nobody may be there any more
+	_ = req.Reject(nil) // the peer may have left
 	if _, err := r.client.dev.Dial(ctx, l.Addr(), r.client.options()); !errors.Is(err, context.Canceled) {
 		r.t.Errorf("dial with an ended context returned %v", err)
 	}
@@ -171,8 +171,8 @@ func testListenerClose(r *rig) {
 	}
 }
 
-// testListenerClosedFirst: a request that was taken is its taker's to answer,
-// whether the listener is still there or not.
+// testListenerClosedFirst: a request that Accept has returned can be answered
+// after its listener was closed.
 func testListenerClosedFirst(r *rig) {
 	for _, accept := range []bool{true, false} {
 		l := r.listen()
@@ -211,8 +211,8 @@ func testListenerClosedFirst(r *rig) {
 	}
 }
 
-// testListenerCloseRefuses: those who wait at the door, and those for whom there
-// is no room yet, do not wait in vain when the listener goes.
+// testListenerCloseRefuses: closing a listener refuses the requests in its
+// backlog, and those that the backlog has no room for.
 func testListenerCloseRefuses(r *rig) {
 	const n = 8 // twice the backlog
 	l := r.listen()
@@ -307,7 +307,7 @@ func testBadOptions(r *rig) {
 			r.t.Errorf("%s beyond Caps: dial succeeded", name)
 		}
 	}
-	// The peer of a side that cannot accept does not wait in vain.
+	// The peer of a side that cannot accept is refused.
 	out := make(chan dialed, 1)
 	go runDial(r.ctx, r.client.dev, l.Addr(), r.client.options(), out)
 	req, err := l.Accept(r.ctx)
@@ -377,7 +377,7 @@ func testPeerCloses(r *rig) {
 	for i := range n {
 		r.client.sendByte(byte(i))
 	}
-	// The last one's arrival tells that the others are there, too.
+	// Once the last message has arrived the others have, too.
 	wc := make([]verbs.Completion, 1)
 	for i := range n {
 		if _, err := r.server.conn.Wait(r.ctx, wc); err != nil {

@@ -2,13 +2,13 @@
 //
 // It owns Run, the suite that every provider passes, and Faulty, a device that
 // wraps another one and fails on demand, for the tests of what is built on
-// verbs. It refuses to know any provider: what it asks for is in the doc
-// comments of verbs, and all that differs is read from Caps.
+// verbs. It knows no provider: what it requires is in the doc comments of verbs,
+// and all that differs is read from Caps.
 //
-// Two rules of providers show in the suite. The side that dialed sends
-// first, as iWARP requires. And a Send that meets no receive, or too small a
-// one, ends the connection, though a provider may try a missing receive again
-// for a while: so the suite never posts the receive later.
+// The suite keeps two rules of providers. The side that dialed sends first, as
+// iWARP requires. And the suite never posts a receive after the Send: a Send that
+// meets no receive, or too small a one, ends the connection, even if some
+// providers retry a missing receive for a while.
 //
 // Each test ends with both devices, all regions and arenas closed, and with as
 // many goroutines as it started with. Goroutines of the suite are joined by the

@@ -71,7 +71,7 @@ func (f *Faults) HoldCompletions() (release func()) {
 // private data; nil ends that.
 func (f *Faults) CorruptPrivateData(change func([]byte) []byte) { f.set(func() { f.private = change }) }
 
-// Cut cuts all connections now, and tells how many.
+// Cut cuts all connections now, and returns how many.
 func (f *Faults) Cut() int {
 	f.mu.Lock()
 	var all []*faultyConn
@@ -85,7 +85,7 @@ func (f *Faults) Cut() int {
 	return len(all)
 }
 
-// Counts tells how many Dials were tried, connections cut and Sends swallowed.
+// Counts returns how many Dials were tried, connections cut and Sends swallowed.
 func (f *Faults) Counts() (dials, cuts, swallowed int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

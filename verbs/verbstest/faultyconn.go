@@ -48,7 +48,7 @@ func (c *faultyConn) PostSend(wr []verbs.SendWR) (int, error) {
 			break
 		}
 		if countDown(&c.f.swallow) {
-			// A Write of nothing goes the same way and does nothing.
+			// A zero-length Write takes its place and does nothing.
 			if &changed[0] == &wr[0] {
 				changed = append([]verbs.SendWR(nil), wr...)
 			}
@@ -77,7 +77,7 @@ func (c *faultyConn) PostAndReap(wr []verbs.SendWR, _ []verbs.Completion) (poste
 	return posted, 0, err
 }
 
-// countDown tells if this was the event that n counted down to.
+// countDown reports whether this was the event that n counted down to.
 func countDown(n *int) bool {
 	if *n == 0 {
 		return false
@@ -95,7 +95,7 @@ func (c *faultyConn) hide(id uint64) {
 	c.hidden[id]++
 }
 
-// reveal gives the completion of a swallowed Send its Op back.
+// reveal restores the Op of the completion of a swallowed Send.
 func (c *faultyConn) reveal(wc []verbs.Completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -67,7 +67,7 @@ func testPostAndReap(r *rig) {
 	}
 }
 
-// runTake takes messages and tells of each once there is room for another.
+// runTake takes messages and announces each once there is room for another.
 func runTake(ctx context.Context, e *end, taken chan<- struct{}, served chan<- struct{}) {
 	defer close(served)
 	for {
@@ -94,10 +94,10 @@ func runCollect(ctx context.Context, e *end, seen chan<- struct{}, all chan<- []
 	}
 }
 
-// testReceivesBesideReap has messages arrive while another goroutine posts the
-// answer to the last with PostAndReap: what that reaps and leaves is for Wait,
-// which must not sleep over it. One message at a time is on the way, so that no
-// later one can wake it.
+// testReceivesBesideReap sends messages while another goroutine posts the answer
+// to the last with PostAndReap: Wait must return the receives that PostAndReap
+// polled and did not take. One message at a time is in flight, so that no later
+// one can wake Wait.
 func testReceivesBesideReap(r *rig) {
 	r.connect()
 	n := 32 * r.pace.Rounds
@@ -150,9 +150,9 @@ func runAnswers(e *end, messages <-chan verbs.Completion, done chan<- struct{}) 
 	}
 }
 
-// testQuietRequests: a completion tells that the requests before it need their
-// memory no more, also those that asked for none, and also when its own request
-// is one that a provider may have nothing to do for.
+// testQuietRequests: a completion implies that the requests before it are done
+// with their memory, also the unsignaled ones, and also if a provider need not do
+// anything for the completed request itself.
 func testQuietRequests(r *rig) {
 	r.connect()
 	const n = 256 << 10

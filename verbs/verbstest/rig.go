@@ -15,8 +15,8 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// NewPair opens two devices that can reach each other, and tells where the
-// server may listen; port 0 has it choose. The suite closes both.
+// NewPair opens two devices that can reach each other, and returns the address
+// where the server may listen; with port 0 it chooses one. The suite closes both.
 type NewPair func(t *testing.T) (client, server verbs.Device, addr netip.AddrPort)
 
 const (
@@ -135,8 +135,8 @@ func runDial(ctx context.Context, d verbs.Device, to netip.AddrPort, o verbs.Con
 	out <- dialed{c, err}
 }
 
-// connect connects both ends and has the client send one empty message, which
-// lets the server send.
+// connect connects both ends and sends one empty message from the client, after
+// which the server may send.
 func (r *rig) connect() { r.t.Helper(); r.connectWith(r.client.options(), r.server.options()) }
 
 func (r *rig) connectWith(co, so verbs.ConnOptions) {
@@ -229,8 +229,8 @@ func (e *end) dies(ctx context.Context) {
 	}
 }
 
-// bothDie waits for both ends at once: some providers tell the other side
-// only when it asks.
+// bothDie waits for both ends at once: with some providers an end learns of the
+// loss only while it waits.
 func (r *rig) bothDie() {
 	r.t.Helper()
 	done := make(chan struct{})
@@ -256,7 +256,7 @@ type pump struct {
 	watched chan<- struct{}
 }
 
-// watch has the completion of a request close out.
+// watch makes the completion of a request close out.
 func (p *pump) watch(id uint64, out chan<- struct{}) {
 	p.mu.Lock()
 	p.id, p.watched = id, out
@@ -287,7 +287,7 @@ func (p *pump) runPump(ctx context.Context, e *end) {
 	}
 }
 
-// stop ends the pump and tells how Wait ended.
+// stop ends the pump and returns how Wait ended.
 func (p *pump) stop() error {
 	p.cancel()
 	<-p.done
@@ -321,7 +321,7 @@ func fill(s mem.Seg, b byte) {
 	}
 }
 
-// pattern fills s with bytes that tell where they are.
+// pattern fills s with bytes that depend on their position.
 func pattern(s mem.Seg, seed int) {
 	p := s.Bytes()
 	for i := range p {
@@ -357,7 +357,7 @@ func goroutines() int { return runtime.NumGoroutine() }
 // checkGoroutines allows for goroutines on their last instructions: they have
 // no event to wait for.
 func checkGoroutines(t *testing.T, before int) {
-	for deadline := time.Now().Add(5 * time.Second); goroutines() > before; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); goroutines() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			b := make([]byte, 1<<20)
 			b = b[:runtime.Stack(b, true)]

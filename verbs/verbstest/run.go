@@ -28,7 +28,7 @@ const (
 // Run runs the suite, leaving out what flaws are known to break. Each test opens
 // its own pair of devices.
 func Run(t *testing.T, newPair NewPair, flaws ...Flaw) {
-	p := Pace{Limit: 20 * time.Second, Rounds: 64}
+	p := Pace{Limit: 2 * time.Minute, Rounds: 64}
 	if testing.Short() || raceEnabled {
 		p.Rounds = 8
 	}

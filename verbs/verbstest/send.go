@@ -191,7 +191,7 @@ func testQueueFull(r *rig) {
 	}
 }
 
-// testUsageErrors: the connection goes on as if the request were not there.
+// testUsageErrors: the connection goes on as if the request had not been posted.
 func testUsageErrors(r *rig) {
 	r.connect()
 	stranger, err := mem.NewArena(4096)

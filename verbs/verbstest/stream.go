@@ -26,8 +26,8 @@ func (r *rig) exchange(a verbs.Access) (atClient, atServer peerWindow) {
 	return atClient, atServer
 }
 
-// runStream posts rounds of Writes with a Send that is signaled, on the goroutine
-// that also waits: it keeps two rounds on the way, and grants its peer no rest.
+// runStream posts rounds of Writes with a signaled Send, on the goroutine that
+// also waits. It keeps two rounds in flight.
 func runStream(ctx context.Context, e *end, to peerWindow, rounds int) {
 	const inFlight = 2
 	posted, sent, got := 0, 0, 0
@@ -101,7 +101,7 @@ func testReadBothWays(r *rig) {
 	atClient, atServer := r.exchange(verbs.RemoteRead)
 	pattern(r.client.seg(streamSize, streamSize), 1)
 	pattern(r.server.seg(streamSize, streamSize), 2)
-	// Whoever ends first goes on answering the other.
+	// The end that is done first goes on answering the other.
 	var all, reads sync.WaitGroup
 	ctx, cancel := context.WithCancel(r.ctx)
 	for e, p := range map[*end]peerWindow{r.client: atServer, r.server: atClient} {

@@ -39,7 +39,7 @@ func (r *rig) disconnect() {
 	}
 }
 
-// needWindows skips what devices without windows do not promise.
+// needWindows skips tests of what devices without windows do not promise.
 func (r *rig) needWindows() {
 	if r.client.dev.Caps().RegionKeys {
 		r.t.Skip("the device has no windows")
@@ -204,8 +204,8 @@ func testWindowKeys(r *rig) {
 	}
 }
 
-// testFreeBehindFullQueue: Free does not wait for completions to be taken, which
-// perhaps its caller alone would do.
+// testFreeBehindFullQueue: Free does not wait for completions to be taken, as its
+// caller may be the only one that takes them.
 func testFreeBehindFullQueue(r *rig) {
 	o := r.client.options()
 	o.SendQueue = 16

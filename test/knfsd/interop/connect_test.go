@@ -30,7 +30,7 @@ func TestConnectsAnswer(t *testing.T) {
 }
 
 func connectOnce(g *knfsd.Guest) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	dev := iwarp.Open(iwarp.Config{})
 	defer dev.Close()

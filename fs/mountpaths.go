@@ -12,40 +12,39 @@ import (
 	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
-// beneath knows the names that lead to what is mounted on a file system of
-// ours. When a lookup of a name that it holds fails, the kernel drops the name,
-// and with it silently unmounts everything below: for all users, though it was
-// only one who was refused, or a call that timed out. ENOMEM is the one
-// error, besides EINTR, that leaves the name alone (fuse_dentry_revalidate,
-// d_invalidate in Linux).
-type beneath struct {
+// mountPaths is the names on the paths to what is mounted on our file system. When
+// the kernel looks up a name that it has cached and that fails, it drops the name,
+// and silently unmounts everything below for all users, even if only one user was
+// refused or one call timed out. ENOMEM is the one error besides EINTR that leaves
+// the name alone (fuse_dentry_revalidate, d_invalidate in Linux).
+type mountPaths struct {
 	mu sync.Mutex
-	// table is open on the mount table, to notice changes; 0 while it is not. It
-	// is no os.File: Go would wait for its events too, and each is told once.
+	// table is the mount table, open to notice changes; 0 while it is not. It is no
+	// os.File: Go would poll it too, and each event is reported once.
 	table int
 	names map[string]struct{}
 }
 
-// spare returns the errno for a lookup of name that failed with st. Names are
-// compared without their directories: when two directories have the same name,
-// the caller is told ENOMEM where st would have done.
-func (b *beneath) spare(device, name string, st fuse.Status) fuse.Status {
+// lookupStatus returns the errno for a lookup of name that failed with st. Names are
+// compared without their directories, so that a lookup in another directory may
+// return ENOMEM where st would have done.
+func (b *mountPaths) lookupStatus(device, name string, st fuse.Status) fuse.Status {
 	switch st {
 	case fuse.ENOENT, fuse.EINTR, fuse.Status(syscall.ESTALE), fuse.Status(syscall.ENAMETOOLONG):
 		return st // the name is gone, or cannot lead anywhere
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.look(device)
+	b.refresh(device)
 	if _, leads := b.names[name]; leads {
 		return fuse.Status(syscall.ENOMEM)
 	}
 	return st
 }
 
-// look reads the table if it has changed; mu is held. Without it there are no
-// names.
-func (b *beneath) look(device string) {
+// refresh reads the table if it has changed; mu is held. If it cannot be read there
+// are no names.
+func (b *mountPaths) refresh(device string) {
 	const path = "/proc/self/mountinfo"
 	if b.table == 0 {
 		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -62,7 +61,7 @@ func (b *beneath) look(device string) {
 	}
 }
 
-func (b *beneath) close() {
+func (b *mountPaths) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.table != 0 {
@@ -71,7 +70,7 @@ func (b *beneath) close() {
 	}
 }
 
-// namesAbove is the names on the ways, within the file system with a device
+// namesAbove is the names on the paths, within the file system with a device
 // number, to what is mounted on it.
 func namesAbove(device, table string) map[string]struct{} {
 	// 36 35 98:0 / /mnt rw,noatime … - ext3 /dev/root rw (proc_pid_mountinfo(5))

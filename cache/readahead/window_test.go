@@ -1,0 +1,103 @@
+package readahead
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+const (
+	small = 4 << 10
+	large = 64 << 10
+	most  = 1 << 20
+)
+
+// TestWindowTransitions walks every pair of a state and a kind of read.
+func TestWindowTransitions(t *testing.T) {
+	in := func(s State) *Window {
+		w := &Window{}
+		if s >= Alone {
+			w.Read(large, large, most) // elsewhere: it does not begin the file
+			*w = Window{end: 2 * large, state: Alone}
+		}
+		if s == Streaming {
+			w.Read(2*large, small, most)
+		}
+		if w.State() != s {
+			t.Fatalf("the test's %d is %d", s, w.State())
+		}
+		return w
+	}
+	reads := []struct {
+		name string
+		n    int
+		off  func(end int64) int64
+		want [Streaming + 1]State
+	}{
+		{"small, where the last ended", small, func(end int64) int64 { return end }, [...]State{Alone, Streaming, Streaming}},
+		{"small, elsewhere", small, func(end int64) int64 { return end + small }, [...]State{Alone, Alone, Alone}},
+		{"large, where the last ended", large, func(end int64) int64 { return end }, [...]State{Streaming, Streaming, Streaming}},
+		{"large, one too early", large, func(end int64) int64 { return end + large }, [...]State{Streaming, Streaming, Streaming}},
+		{"large, one too late", large, func(end int64) int64 { return max(0, end-2*large) }, [...]State{Streaming, Streaming, Streaming}},
+		{"large, elsewhere", large, func(end int64) int64 { return end + 100*large }, [...]State{Alone, Alone, Alone}},
+	}
+	for _, r := range reads {
+		for s := Unread; s <= Streaming; s++ {
+			w := in(s)
+			from, to := w.Read(r.off(w.end), r.n, most)
+			if w.State() != r.want[s] || (from < to) != (w.State() == Streaming) {
+				t.Errorf("state %d, a read %s: state %d, reading ahead [%d, %d)", s, r.name, w.State(), from, to)
+			}
+		}
+	}
+}
+
+// TestWindowGrows: each time the reader has come halfway through what was read
+// ahead, the window doubles, and stays within its bound. What is read ahead is
+// never left behind by the reader once there is a window.
+func TestWindowGrows(t *testing.T) {
+	var w Window
+	size := 0
+	for off := int64(0); off < 16*most; off += large {
+		from, to := w.Read(off, large, most)
+		if off > 4*most && from < w.end {
+			t.Fatalf("at %d: the stretch begins at %d", off, from)
+		}
+		for n := w.Piece(from, to, 1<<40, most); n > 0; n = w.Piece(from, to, 1<<40, most) {
+			from += int64(n)
+			w.Started(from)
+		}
+		if w.size != size && w.size != 2*size && size != 0 || w.size > most || w.next > w.end+most {
+			t.Fatalf("at %d: window %d after %d, reading ahead to %d", off, w.size, size, w.next)
+		}
+		size = w.size
+	}
+	if size != most {
+		t.Errorf("the window has grown to %d of %d", size, most)
+	}
+}
+
+// TestPiecesAreAligned: the READs of a stretch follow each other, end at multiples
+// of rsize or with the file, and what is left waits for more.
+func TestPiecesAreAligned(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		w := Window{size: 1 << 20}
+		size, rsize := r.Int64N(4<<20), int64(64<<10)<<r.IntN(4)
+		from := r.Int64N(4 << 20)
+		to := from + r.Int64N(1<<20)
+		at := from
+		for {
+			n := w.Piece(at, to, size, rsize)
+			if n == 0 {
+				break
+			}
+			at += int64(n)
+			if int64(n) > rsize || at > min(to, size) || at%rsize != 0 && at != size && n < w.size/2 {
+				t.Fatalf("[%d, %d) of %d by %d: a READ of %d up to %d", from, to, size, rsize, n, at)
+			}
+		}
+		if rest := min(to, size) - at; from < size && rest > 0 && (to >= size || rest >= rsize) {
+			t.Fatalf("[%d, %d) of %d by %d: %d bytes are left", from, to, size, rsize, rest)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package cache
+
+import (
+	"context"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
+
+var _ nfsclient.Watcher = (*Cache)(nil)
+
+// Recalled implements nfsclient.Watcher.
+func (c *Cache) Recalled(ctx context.Context, h nfsclient.Handle) (err error) {
+	i := c.known(h)
+	if i == nil {
+		return nil
+	}
+	if i.typ == nfsclient.Regular {
+		err = i.sync(ctx)
+	}
+	i.mu.Lock()
+	i.apply(i.node.Recall(c.gen.Add(1)))
+	i.mu.Unlock()
+	i.unpin()
+	return err
+}
+
+// Lost implements nfsclient.Watcher: writing and fsync report err, as for data
+// that could not be written.
+func (c *Cache) Lost(h nfsclient.Handle, err error) {
+	i := c.known(h)
+	if i == nil {
+		return
+	}
+	i.mu.Lock()
+	if i.typ == nfsclient.Regular {
+		i.ownWritten()
+		i.fail(err)
+	}
+	i.apply(i.node.Recall(c.gen.Add(1)))
+	i.mu.Unlock()
+	i.unpin()
+}
+
+// known is the inode of h, pinned, or nil.
+func (c *Cache) known(h nfsclient.Handle) *Inode {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := c.inodes[h]
+	if i != nil {
+		i.refs.Add(1)
+	}
+	return i
+}
