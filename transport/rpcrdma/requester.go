@@ -34,7 +34,7 @@ type requester struct {
 	patient bool
 	// resends is how often a call is sent again that is refused in a way that can be helped.
 	resends int
-	// regionKeys is Caps.RegionKeys; names then tells keys and addresses.
+	// regionKeys is Caps.RegionKeys; names then has keys and addresses.
 	regionKeys bool
 	names      verbs.Window
 	stats      *counters
@@ -81,7 +81,7 @@ type port interface {
 	// a call, refusal being nil unless it is an error, and reports whether its grant counts. mu is held.
 	termsNow() plan.Terms
 	sending(s *slot)
-	agree(h *wire.Header, refusal *wire.Error) (grants bool)
+	agree(h wire.Header, refusal *wire.Error) (grants bool)
 	// fail ends the connection.
 	fail(err error)
 }

@@ -106,9 +106,9 @@ func (b *backchannel) termsNow() plan.Terms {
 func (b *backchannel) sending(*slot) {}
 
 // agree is port's. No credit is granted by an error, of which nothing says for sure whose it is (RFC 8167 section 4.1).
-func (b *backchannel) agree(_ *wire.Header, refusal *wire.Error) bool { return refusal == nil }
+func (b *backchannel) agree(_ wire.Header, refusal *wire.Error) bool { return refusal == nil }
 
-func (b *backchannel) newWindow() (verbs.Window, error) { return b.c.takeWindow() }
+func (b *backchannel) newWindow() (verbs.Window, error) { return b.c.conn.NewWindow() }
 
 func (b *backchannel) buffer(i int) []byte { return b.c.recvBuf(i).Bytes() }
 
@@ -187,7 +187,7 @@ func (b *backchannel) take(ctx context.Context, k *serverCall, xid uint32, deliv
 func (b *backchannel) reply(ctx context.Context, k *serverCall, header, n int) bool {
 	return b.take(ctx, k, k.hdr.XID, func(*slot) {
 		b.scratch, k.hdr = k.hdr, b.scratch
-		k.recv = b.replied(&b.scratch.Header, arrived{buf: k.recv, header: header, len: n, padding: k.pad})
+		k.recv = b.replied(b.scratch.Header, arrived{buf: k.recv, header: header, len: n, padding: k.pad})
 	})
 }
 
