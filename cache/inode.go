@@ -106,9 +106,6 @@ func (i *Inode) drop(n int64) {
 	}
 }
 
-// unlock is mu.Unlock.
-func (i *Inode) unlock() { i.mu.Unlock() }
-
 // awaken lets all waiters look again; mu is held.
 func (i *Inode) awaken() {
 	if i.wake != nil {
