@@ -124,6 +124,6 @@ func (i *Inode) runCommit(ctx context.Context) {
 	i.mu.Lock()
 	_ = i.commit(ctx) // it ends early with ctx only
 	i.mu.Unlock()
-	i.c.relieve()
+	i.c.wakeFlusherIfShort()
 	i.unpin()
 }

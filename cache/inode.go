@@ -15,7 +15,7 @@ type Inode struct {
 	ino uint64
 
 	// refs counts who needs the inode to be the one for its handle: kernel
-	// lookups, open files, names, staged data, notices. Only Cache.intern
+	// lookups, open files, names, data that is not stable yet, notices. Only Cache.intern
 	// raises it from zero.
 	refs atomic.Int64
 
