@@ -10,6 +10,11 @@ import (
 // it ends there. What was written here is seen, wherever it stands on its way
 // to the server.
 func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
+	return f.read(ctx, dst, off, nil)
+}
+
+// read is Read, or ReadLent if lent is not nil.
+func (f *File) read(ctx context.Context, dst []byte, off int64, lent *Lent) (int, error) {
 	if !f.mode.Read {
 		return 0, ErrBadMode
 	}
@@ -38,7 +43,7 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 	}
 	if i.wb.empty() {
 		i.mu.Unlock()
-		return f.readClean(ctx, dst, off)
+		return f.readClean(ctx, dst, off, lent)
 	}
 	if i.wb.covers(off, end) {
 		i.wb.overlay(dst, off)
@@ -50,7 +55,7 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 	// them now is held on to, and put over the answer first.
 	held, size := i.wb.hold(off, end), i.wb.end()
 	i.mu.Unlock()
-	got, err := f.base(ctx, dst, off)
+	got, err := f.base(ctx, dst, off, nil)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if err == nil {
@@ -77,8 +82,8 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 
 // readClean reads when nothing is staged. Data written meanwhile may or may
 // not be seen: then the write and this read are concurrent.
-func (f *File) readClean(ctx context.Context, dst []byte, off int64) (int, error) {
-	got, err := f.base(ctx, dst, off)
+func (f *File) readClean(ctx context.Context, dst []byte, off int64, lent *Lent) (int, error) {
+	got, err := f.base(ctx, dst, off, lent)
 	if err != nil {
 		return 0, err
 	}
@@ -89,6 +94,7 @@ func (f *File) readClean(ctx context.Context, dst []byte, off int64) (int, error
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if size := min(off+int64(len(dst)), i.wb.end()); size > off+int64(got) {
+			lent.copyOut(dst)
 			clear(dst[got : size-off])
 			got = int(size - off)
 			i.wb.overlay(dst[:got], off)
@@ -137,8 +143,8 @@ func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
 }
 
 // base reads what the server has, from what is staged or with READs of just
-// what is missing.
-func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err error) {
+// what is missing. With lent, what stands in one span is lent and not copied.
+func (f *File) base(ctx context.Context, dst []byte, off int64, lent *Lent) (got int, err error) {
 	i := f.i
 	f.readAhead(off, len(dst))
 	share := true
@@ -171,10 +177,17 @@ func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err er
 		// s.n and s.err do not change any more.
 		n := 0
 		if have := int64(s.n) - (pos - s.off); s.err == nil && have > 0 {
-			n = copy(dst[got:], s.buf.Bytes()[pos-s.off:s.n])
+			n = min(len(dst)-got, int(have))
 		}
 		ended := s.err == nil && s.n < s.ask && pos+int64(n) == s.off+int64(s.n)
 		over := s.err == nil && n == 0
+		if lent != nil && n > 0 && (n == len(dst) || ended && got == 0 && !shared) {
+			lent.take(i, s, int(pos-s.off), n)
+			return n, nil
+		}
+		if n > 0 {
+			copy(dst[got:], s.buf.Bytes()[pos-s.off:][:n])
+		}
 		i.mu.Lock()
 		i.leaveSpan(s, n)
 		i.mu.Unlock()
