@@ -24,7 +24,7 @@ func (f *File) Append(ctx context.Context, src []byte, off int64) (int, error) {
 
 // end is where the file ends, with what is not written yet; mu is held.
 func (i *Inode) end() int64 {
-	return max(int64(min(i.node.Size, uint64(maxOffset))), i.wb.end())
+	return max(int64(min(i.node.Size, uint64(maxOffset))), i.wb.End())
 }
 
 // place is where n bytes go that the kernel has put at off: there, or at the

@@ -35,7 +35,7 @@ func (i *Inode) ttl(now time.Time) time.Duration { return i.node.TTL(i.c.since(n
 // gives to data that is written later, nor that a hidden name goes: until that is
 // over it must ask each time. mu is held.
 func (i *Inode) attrTTL(now time.Time) time.Duration {
-	if i.node.Changing() || !i.wb.empty() || i.silly != nil {
+	if i.node.Changing() || !i.wb.Empty() || i.silly != nil {
 		return 0
 	}
 	return i.ttl(now)
@@ -79,8 +79,8 @@ func (i *Inode) apply(e coherence.Effect) {
 // outward is what the user sees: with the size of data not yet written; mu is held.
 func (i *Inode) outward() nfsclient.Attr {
 	a := i.node.Full(i.typ)
-	if i.typ == nfsclient.Regular && !i.wb.empty() {
-		a.Size = max(a.Size, uint64(i.wb.end()))
+	if i.typ == nfsclient.Regular && !i.wb.Empty() {
+		a.Size = max(a.Size, uint64(i.wb.End()))
 	}
 	if i.silly != nil && a.Nlink > 0 && !i.c.removing(i.silly) {
 		a.Nlink-- // the name that only we know does not count
@@ -94,7 +94,7 @@ func (i *Inode) outward() nfsclient.Attr {
 // is needed for that.
 func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.Attr, time.Duration, error) {
 	i.mu.Lock()
-	unsent := i.wb.unsent()
+	unsent := i.wb.Unsent()
 	i.mu.Unlock()
 	if unsent {
 		if err := i.drain(ctx); err != nil {

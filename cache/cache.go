@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/cache/bufpool"
+	"github.com/rdmafs/rdmafs/cache/writeback"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -22,7 +23,9 @@ type Cache struct {
 	pool *bufpool.Pool
 	cfg  Config
 	root *Inode
-	fsid uint64 // of root
+	// wbConfig is of every file's write-back.
+	wbConfig writeback.Config
+	fsid     uint64 // of root
 	// maxSize is how large a file may become.
 	maxSize int64
 	seed    maphash.Seed
@@ -61,6 +64,8 @@ type Cache struct {
 	opened map[*Inode]struct{} // with open files, which pin them
 	dirty  map[*Inode]struct{} // with staged data; each is pinned
 	lost   map[*Inode]*loss    // of which no program was told
+	// places are of files with data, or open, whose names were let go of.
+	places map[*Inode]place
 	// lostMore counts the losses beyond maxLost.
 	lostMore int
 	stalled  []*Inode  // want to send but found all writers busy; pinned
@@ -113,9 +118,10 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		cl: cl, pool: pool, cfg: cfg, seed: maphash.MakeSeed(), instance: rand.Uint64(),
 		kick: make(chan struct{}, 1), roomy: make(chan struct{}), noticed: make(chan struct{}, 1),
 		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
-		dirty: map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, sillies: map[*Inode]*silly{},
+		dirty: map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, places: map[*Inode]place{}, sillies: map[*Inode]*silly{},
 		polls: polls{files: map[*Inode]*poll{}},
 	}
+	c.wbConfig = writeback.Config{Block: cfg.WSize, Share: maxShare, MaxDirty: cfg.MaxDirty, Delay: cfg.WriteDelay}
 	c.maxSize = maxOffset
 	if m := info.MaxFileSize; m > 0 && m < uint64(maxOffset) {
 		c.maxSize = int64(m)
@@ -163,7 +169,7 @@ func (c *Cache) Sync(ctx context.Context) error {
 	var errs []error
 	for _, i := range c.dirtyInodes() {
 		if err := i.sync(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("cache: flush of inode %d: %w", i.ino, err))
+			errs = append(errs, fmt.Errorf("cache: flush of %s: %w", c.path(i), err))
 		}
 		i.unpin()
 	}
@@ -201,9 +207,10 @@ func (c *Cache) Close(ctx context.Context) error {
 	c.mu.Unlock()
 	for k, i := range dirty {
 		i.mu.Lock()
-		if n := i.wb.abandon(i); n > 0 {
+		if n := i.wb.Abandon(); n > 0 {
 			errs = append(errs, fmt.Errorf("cache: %d bytes of %s not written: %w", n, paths[k], ErrClosed))
 		}
+		i.pump()
 		i.mu.Unlock()
 		i.unpin()
 	}

@@ -38,65 +38,61 @@ func (m *machine) read(t *testing.T, f *File) []byte {
 // What one machine has closed, the next one to open sees, though both believe
 // attributes for an hour and keep pages.
 func TestModelCloseToOpen(t *testing.T) {
-	first := rand.Uint64()
-	for k := range 4 {
-		seed := first + uint64(k)
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 1))
-			srv := newFake(t)
-			srv.hook = jitter(rand.New(rand.NewPCG(seed, 2)))
-			srv.foreign("a", nil)
-			var all []*machine
-			var inodes []*Inode
-			for range 3 {
-				cfg := testConfig()
-				cfg.WSize, cfg.RSize = 4096, 8192
-				c := newCache(t, srv, cfg)
-				e := must[Entry](t)(c.Lookup(ctx, alice, c.Root(), "a"))
-				defer c.Forget(e.Inode, 1)
-				all, inodes = append(all, &machine{c: c}), append(inodes, e.Inode)
+	eachSeed(t, 4, false, func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		srv := newFake(t)
+		srv.hook = jitter(rand.New(rand.NewPCG(seed, 2)))
+		srv.foreign("a", nil)
+		var all []*machine
+		var inodes []*Inode
+		for range 3 {
+			cfg := testConfig()
+			cfg.WSize, cfg.RSize = 4096, 8192
+			c := newCache(t, srv, cfg)
+			e := must[Entry](t)(c.Lookup(ctx, alice, c.Root(), "a"))
+			defer c.Forget(e.Inode, 1)
+			all, inodes = append(all, &machine{c: c}), append(inodes, e.Inode)
+		}
+		var m model
+		for n := range 150 {
+			k := r.IntN(len(all))
+			who := all[k]
+			f := who.open(t, inodes[k])
+			if r.IntN(3) > 0 {
+				if got := who.read(t, f); !bytes.Equal(got, m.b) {
+					t.Fatalf("step %d: machine %d reads %d bytes, want %d; first difference at %d", n, k, len(got), len(m.b), differ(got, m.b))
+				}
 			}
-			var m model
-			for n := range 150 {
-				k := r.IntN(len(all))
-				who := all[k]
-				f := who.open(t, inodes[k])
-				if r.IntN(3) > 0 {
-					if got := who.read(t, f); !bytes.Equal(got, m.b) {
-						t.Fatalf("step %d: machine %d reads %d bytes, want %d; first difference at %d", n, k, len(got), len(m.b), differ(got, m.b))
-					}
+			for range r.IntN(4) {
+				p := make([]byte, 1+r.IntN(9000))
+				for j := range p {
+					p[j] = byte(r.Uint32())
 				}
-				for range r.IntN(4) {
-					p := make([]byte, 1+r.IntN(9000))
-					for j := range p {
-						p[j] = byte(r.Uint32())
-					}
-					off := r.IntN(30_000)
-					write(t, f, p, int64(off))
-					m.write(p, off)
-					if who.have {
-						kernel := model{who.pages}
-						kernel.write(p, off)
-						who.pages = kernel.b
-					}
+				off := r.IntN(30_000)
+				write(t, f, p, int64(off))
+				m.write(p, off)
+				if who.have {
+					kernel := model{who.pages}
+					kernel.write(p, off)
+					who.pages = kernel.b
 				}
-				if r.IntN(10) == 0 {
-					size := uint64(r.IntN(30_000))
-					_, _, err := who.c.SetAttr(ctx, alice, f.i, nfsclient.SetAttr{Size: &size})
-					check(t, err)
-					m.truncate(int(size))
-					if who.have {
-						who.pages = resize(who.pages, size)
-					}
-				}
-				if who.have && !bytes.Equal(who.pages, m.b) {
-					t.Fatalf("step %d: machine %d's pages differ at %d", n, k, differ(who.pages, m.b))
-				}
-				check(t, f.Flush(ctx))
-				f.Release()
 			}
-		})
-	}
+			if r.IntN(10) == 0 {
+				size := uint64(r.IntN(30_000))
+				_, _, err := who.c.SetAttr(ctx, alice, f.i, nfsclient.SetAttr{Size: &size})
+				check(t, err)
+				m.truncate(int(size))
+				if who.have {
+					who.pages = resize(who.pages, size)
+				}
+			}
+			if who.have && !bytes.Equal(who.pages, m.b) {
+				t.Fatalf("step %d: machine %d's pages differ at %d", n, k, differ(who.pages, m.b))
+			}
+			check(t, f.Flush(ctx))
+			f.Release()
+		}
+	})
 }
 
 // Several users of one directory, each with names of their own: what one has
@@ -106,25 +102,20 @@ func TestModelNames(t *testing.T) {
 	if testing.Short() {
 		rounds = 2
 	}
-	first := rand.Uint64()
-	for k := range rounds {
-		seed := first + uint64(k)
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			t.Parallel()
-			srv := newFake(t)
-			srv.part = 7
-			srv.coarse = 1 + int(seed%3)
-			srv.hook = jitter(rand.New(rand.NewPCG(seed, 5)))
-			cfg := testConfig()
-			cfg.AcDirMin, cfg.AcDirMax = 2*time.Millisecond, time.Hour
-			c := newCache(t, srv, cfg)
-			var wg sync.WaitGroup
-			for g := range 4 {
-				wg.Go(func() { runNames(t, c, rand.New(rand.NewPCG(seed, uint64(10+g))), fmt.Sprintf("u%d-", g)) })
-			}
-			wg.Wait()
-		})
-	}
+	eachSeed(t, rounds, true, func(t *testing.T, seed uint64) {
+		srv := newFake(t)
+		srv.part = 7
+		srv.coarse = 1 + int(seed%3)
+		srv.hook = jitter(rand.New(rand.NewPCG(seed, 5)))
+		cfg := testConfig()
+		cfg.AcDirMin, cfg.AcDirMax = 2*time.Millisecond, time.Hour
+		c := newCache(t, srv, cfg)
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() { runNames(t, c, rand.New(rand.NewPCG(seed, uint64(10+g))), fmt.Sprintf("u%d-", g)) })
+		}
+		wg.Wait()
+	})
 }
 
 func runNames(t *testing.T, c *Cache, r *rand.Rand, prefix string) {

@@ -166,9 +166,9 @@ func TestWritesCarryTheOpenersCredentials(t *testing.T) {
 	write(t, g, []byte("bb"), 2)
 	write(t, g, []byte("b"), 4)
 	f.i.mu.Lock()
-	for _, e := range f.i.wb.dirty {
-		if e.cr.UID != bob.UID || e.off != 2 {
-			t.Errorf("dirty at %d for user %d", e.off, e.cr.UID)
+	for _, e := range f.i.wb.Dirty() {
+		if e.Cred().UID != bob.UID || e.Off() != 2 {
+			t.Errorf("dirty at %d for user %d", e.Off(), e.Cred().UID)
 		}
 	}
 	f.i.mu.Unlock()

@@ -161,8 +161,9 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode, open *openin
 		i.ownWritten()
 	}
 	i.removed = false // it has a name that another machine gave it
-	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, open: open, opened: i.wb.errors, told: i.wb.errors}
-	if i.wb.errors > 0 {
+	failed := i.wb.Errors().Count()
+	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, open: open, opened: failed, told: failed}
+	if failed > 0 {
 		c.mu.Lock()
 		if c.lost[i] != nil {
 			f.told--

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/cache/bufpool"
+	"github.com/rdmafs/rdmafs/cache/writeback"
 )
 
 // lease lends a buffer for written data, once that stays within MaxDirty.
@@ -20,6 +21,15 @@ func (c *Cache) lease(ctx context.Context, n int) (bufpool.Lease, error) {
 	}
 	c.staged.Add(int64(buf.Len() - n))
 	return buf, nil
+}
+
+// giveBack ends the loan of buf, if it is one.
+func (c *Cache) giveBack(buf bufpool.Lease) {
+	if buf.Valid() {
+		n := buf.Len()
+		buf.Release()
+		c.unstage(n)
+	}
 }
 
 // reserve counts n bytes as staged, waiting for room.
@@ -100,43 +110,32 @@ func (c *Cache) runFlusher(ctx context.Context) {
 			urgent = true
 		case <-tick.C:
 		}
+		p := writeback.Calm
+		if urgent {
+			p = writeback.Short
+			if c.pool.Stats().Waiting > 0 {
+				p = writeback.Starved
+			}
+		}
+		now := c.cfg.Now()
 		for _, i := range c.dirtyInodes() {
-			i.background(time.Now().Add(-c.cfg.WriteDelay), urgent, urgent && c.pool.Stats().Waiting > 0)
+			i.background(now, p)
 			i.unpin()
 		}
 	}
 }
 
-// background sends what was written before then, and commits what can be:
-// when urgent, if nothing is left to send or a quarter of the memory waits for
-// it, and in any case when the pool is out of buffers.
-func (i *Inode) background(then time.Time, urgent, starved bool) {
+// background sends and commits what Tick finds worth it.
+func (i *Inode) background(now time.Time, p writeback.Pressure) {
 	i.mu.Lock()
-	defer i.unlock()
-	w := &i.wb
-	for _, e := range w.dirty {
-		if urgent || e.born.Before(then) {
-			e.ready = true
-		}
-	}
-	i.start()
-	if len(w.unstable) == 0 || w.commits || w.held {
-		return
-	}
-	old := !w.unsent() && w.unstable[0].born.Before(then)
-	if !old && !starved && !(urgent && (!w.unsent() || w.unstable.held() > i.c.cfg.MaxDirty/4)) {
+	defer i.mu.Unlock()
+	commit := i.wb.Tick(now, p)
+	i.pump()
+	if !commit {
 		return
 	}
 	i.refs.Add(1)
 	if !i.c.spawn(func() { i.runCommit(i.c.life) }) {
 		i.unpin()
 	}
-}
-
-// held is the bytes in l.
-func (l layer) held() (n int) {
-	for _, e := range l {
-		n += e.n
-	}
-	return n
 }

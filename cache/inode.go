@@ -96,6 +96,7 @@ func (i *Inode) drop(n int64) {
 			delete(c.inodes, i.h)
 		}
 		delete(c.inos, i.ino)
+		delete(c.places, i)
 	}
 	c.mu.Unlock()
 	if gone && i.typ == nfsclient.Directory {

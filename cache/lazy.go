@@ -1,15 +1,15 @@
 package cache
 
-import "github.com/rdmafs/rdmafs/cache/coherence"
+import (
+	"github.com/rdmafs/rdmafs/cache/coherence"
+	"github.com/rdmafs/rdmafs/cache/writeback"
+)
 
 // What only some inodes need stands apart, and is allocated when it is first
 // needed. Before, an inode points to what all such inodes share, which is empty
 // and stays so: it may be read like an own one, and Inode.own… comes before the
 // first change. Once own, it stays with the inode, so that it may be referred to
 // while mu is released; reading goes with the last span.
-
-// written is for files that this mount writes or cuts.
-type written struct{ wb writeback }
 
 // reading is for files that are read.
 type reading struct{ spans []*span } // reads under way and staged
@@ -23,7 +23,7 @@ var (
 // ownWritten comes before the first write or truncation; mu is held.
 func (i *Inode) ownWritten() {
 	if i.written == &neverWritten {
-		i.written = new(written)
+		i.written = &written{wb: writeback.Make(&i.c.wbConfig, (*wbOwner)(i))}
 	}
 }
 

@@ -27,12 +27,11 @@ const maxLost = 1000
 func (i *Inode) fail(err error) {
 	if i.removed {
 		if s, ok := nfsclient.StatusOf(err); !ok || s != nfsclient.ErrStale {
-			i.c.cfg.Log.Error(fmt.Sprintf("cache: data of inode %d, which has been removed, is lost: %v", i.ino, err))
+			i.c.cfg.Log.Error(fmt.Sprintf("cache: data of %s, which has been removed, is lost: %v", i.c.path(i), err))
 		}
 		return // nobody can miss it
 	}
-	i.wb.errors++
-	i.wb.err = err
+	i.wb.Errors().Add(err)
 	i.doubt() // the kernel has what the server has not
 	c := i.c
 	c.mu.Lock()
@@ -65,7 +64,7 @@ func (c *Cache) logLoss(i *Inode) {
 // was opened. Its caller tells a program.
 func (f *File) pending() error {
 	f.i.mu.Lock()
-	err := f.i.wb.errorSince(max(f.told, f.opened))
+	err := f.i.wb.Errors().Since(max(f.told, f.opened))
 	f.i.mu.Unlock()
 	return f.i.heard(err)
 }
@@ -74,18 +73,10 @@ func (f *File) pending() error {
 // ask is also told of what nobody was told of before.
 func (f *File) report() error {
 	f.i.mu.Lock()
-	err := f.i.wb.errorSince(f.told)
-	f.told = f.i.wb.errors
+	err := f.i.wb.Errors().Since(f.told)
+	f.told = f.i.wb.Errors().Count()
 	f.i.mu.Unlock()
 	return f.i.heard(err)
-}
-
-// errorSince is the last error if there were more than mark.
-func (w *writeback) errorSince(mark uint64) error {
-	if w.errors <= mark {
-		return nil
-	}
-	return w.err
 }
 
 // heard passes on an error of which a program is told now. i.mu is not held.
@@ -150,8 +141,34 @@ func (c *Cache) takeLost() (errs []error) {
 	return errs
 }
 
+// place is the name that a file last had as far as we know.
+type place struct {
+	dir  *Inode
+	name string
+}
+
+// remember keeps the name of what may have data to lose when the cache lets go of
+// d; Cache.mu is held.
+func (c *Cache) remember(d *dentry) {
+	if d.child == nil {
+		return
+	}
+	_, dirty := c.dirty[d.child]
+	_, opened := c.opened[d.child]
+	if dirty || opened {
+		c.places[d.child] = place{d.dir, d.name}
+	}
+}
+
+// path is paths of i; Cache.mu is not held.
+func (c *Cache) path(i *Inode) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.paths(i)[0]
+}
+
 // paths are quoted paths of inodes below the root, as far as their names are
-// cached, else their numbers; Cache.mu is held. It walks through all names, so
+// cached or remembered, else their numbers; Cache.mu is held. It walks through all names, so
 // it is for errors only.
 func (c *Cache) paths(of ...*Inode) []string {
 	if len(of) == 0 {
@@ -178,6 +195,10 @@ func (c *Cache) paths(of ...*Inode) []string {
 		}
 		for dir != c.root && len(parts) < 1000 { // directories may have been moved into each other
 			d := names[dir]
+			if last, ok := c.places[dir]; ok && d == nil {
+				dir, parts, note = last.dir, append([]string{last.name}, parts...), " (last known name)"
+				continue
+			}
 			if d == nil {
 				break
 			}

@@ -76,14 +76,9 @@ func TestModelSequential(t *testing.T) {
 	if testing.Short() {
 		rounds = 8
 	}
-	first := rand.Uint64()
-	for k := range rounds {
-		seed := first + uint64(k)
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			t.Parallel()
-			runModel(t, rand.New(rand.NewPCG(seed, 1)))
-		})
-	}
+	eachSeed(t, rounds, true, func(t *testing.T, seed uint64) {
+		runModel(t, rand.New(rand.NewPCG(seed, 1)))
+	})
 }
 
 func runModel(t *testing.T, r *rand.Rand) {
@@ -180,24 +175,20 @@ func TestModelConcurrent(t *testing.T) {
 	if testing.Short() {
 		rounds = 3
 	}
-	first := rand.Uint64()
-	for k := range rounds {
-		seed := first + uint64(k)
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 3))
-			srv := unruly(t, rand.New(rand.NewPCG(seed, 4)))
-			c := newCache(t, srv, smallConfig(r))
-			f := create(t, c, "a")
-			const region = 70 << 10
-			var wg sync.WaitGroup
-			for g := range 4 {
-				wg.Go(func() { runRegion(t, c, srv, f.i, rand.New(rand.NewPCG(seed, uint64(10+g))), g*region, region) })
-			}
-			wg.Wait()
-			check(t, f.Flush(ctx))
-			f.Release()
-		})
-	}
+	eachSeed(t, rounds, false, func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		srv := unruly(t, rand.New(rand.NewPCG(seed, 4)))
+		c := newCache(t, srv, smallConfig(r))
+		f := create(t, c, "a")
+		const region = 70 << 10
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() { runRegion(t, c, srv, f.i, rand.New(rand.NewPCG(seed, uint64(10+g))), g*region, region) })
+		}
+		wg.Wait()
+		check(t, f.Flush(ctx))
+		f.Release()
+	})
 }
 
 func runRegion(t *testing.T, c *Cache, srv *fake, i *Inode, r *rand.Rand, base, size int) {
@@ -257,31 +248,26 @@ func TestModelTruncateRaces(t *testing.T) {
 	if testing.Short() {
 		rounds = 2
 	}
-	first := rand.Uint64()
-	for k := range rounds {
-		seed := first + uint64(k)
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			t.Parallel()
-			r := rand.New(rand.NewPCG(seed, 3))
-			srv := unruly(t, rand.New(rand.NewPCG(seed, 4)))
-			c := newCache(t, srv, smallConfig(r))
-			f := create(t, c, "a")
-			var wg sync.WaitGroup
-			for g := range 4 {
-				wg.Go(func() { runTruncates(t, c, f, rand.New(rand.NewPCG(seed, uint64(10+g)))) })
-			}
-			wg.Wait()
-			check(t, f.Flush(ctx))
-			got, want := read(t, f, 200<<10, 0), srv.content("a")
-			if !bytes.Equal(got, want) {
-				t.Errorf("%d bytes read, %d on disk; first difference at %d", len(got), len(want), differ(got, want))
-			}
-			if a, _, err := c.GetSize(ctx, alice, f.i); err != nil || a.Size != uint64(len(want)) {
-				t.Errorf("size %d, %d on disk, %v", a.Size, len(want), err)
-			}
-			f.Release()
-		})
-	}
+	eachSeed(t, rounds, true, func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		srv := unruly(t, rand.New(rand.NewPCG(seed, 4)))
+		c := newCache(t, srv, smallConfig(r))
+		f := create(t, c, "a")
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() { runTruncates(t, c, f, rand.New(rand.NewPCG(seed, uint64(10+g)))) })
+		}
+		wg.Wait()
+		check(t, f.Flush(ctx))
+		got, want := read(t, f, 200<<10, 0), srv.content("a")
+		if !bytes.Equal(got, want) {
+			t.Errorf("%d bytes read, %d on disk; first difference at %d", len(got), len(want), differ(got, want))
+		}
+		if a, _, err := c.GetSize(ctx, alice, f.i); err != nil || a.Size != uint64(len(want)) {
+			t.Errorf("size %d, %d on disk, %v", a.Size, len(want), err)
+		}
+		f.Release()
+	})
 }
 
 func runTruncates(t *testing.T, c *Cache, f *File, r *rand.Rand) {

@@ -31,6 +31,7 @@ func (d *dentry) let() {
 	c := d.dir.c
 	c.mu.Lock()
 	c.names.Remove(d.elem)
+	c.remember(d)
 	c.mu.Unlock()
 	if d.child != nil {
 		d.child.unpin()

@@ -63,6 +63,12 @@ func (o *opening) hold() *opening {
 	return o
 }
 
+// Hold is hold, for write-back.
+func (o *opening) Hold() { o.hold() }
+
+// Release is release, for write-back.
+func (o *opening) Release() { o.release() }
+
 // release gives a reference back. With the last one the server is told, in the
 // background: any lock but Cache.mu may be held. When the mount has ended the
 // Client gives everything back.

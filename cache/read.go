@@ -41,39 +41,33 @@ func (f *File) read(ctx context.Context, dst []byte, off int64, lent *Lent) (int
 		}
 		i.mu.Lock()
 	}
-	if i.wb.empty() {
+	if i.wb.Empty() {
 		i.mu.Unlock()
 		return f.readClean(ctx, dst, off, lent)
 	}
-	if i.wb.covers(off, end) {
-		i.wb.overlay(dst, off)
+	if i.wb.Covers(off, end) {
+		i.wb.Overlay(dst, off)
 		i.mu.Unlock()
 		return len(dst), nil
 	}
 	// Written data may reach the server and leave the layers between the
 	// server's answer to our READ and our look at the layers: what stands in
 	// them now is held on to, and put over the answer first.
-	held, size := i.wb.hold(off, end), i.wb.end()
+	had, size := i.wb.Snapshot(off, end), i.wb.End()
 	i.mu.Unlock()
 	got, err := f.base(ctx, dst, off, nil)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if err == nil {
-		size = min(end, max(size, i.wb.end()))
+		size = min(end, max(size, i.wb.End()))
 		if size > off+int64(got) {
 			clear(dst[got : size-off])
 			got = int(size - off)
 		}
-		for _, l := range held {
-			l.overlay(dst[:got], off)
-		}
-		i.wb.overlay(dst[:got], off)
+		had.Overlay(dst[:got], off)
+		i.wb.Overlay(dst[:got], off)
 	}
-	for _, l := range held {
-		for _, e := range l {
-			i.unref(e.st)
-		}
-	}
+	i.wb.Forget(&had)
 	if err != nil {
 		return 0, err
 	}
@@ -93,48 +87,20 @@ func (f *File) readClean(ctx context.Context, dst []byte, off int64, lent *Lent)
 		i := f.i
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		if size := min(off+int64(len(dst)), i.wb.end()); size > off+int64(got) {
+		if size := min(off+int64(len(dst)), i.wb.End()); size > off+int64(got) {
 			lent.copyOut(dst)
 			clear(dst[got : size-off])
 			got = int(size - off)
-			i.wb.overlay(dst[:got], off)
+			i.wb.Overlay(dst[:got], off)
 		}
 	}
 	return got, nil
 }
 
-// covers says whether the layers hold all of [off, end).
-func (w *writeback) covers(off, end int64) bool {
-	for off < end {
-		to := off
-		for _, l := range []layer{w.dirty, w.flight, w.unstable} {
-			if k := l.from(off); k < len(l) && l[k].off <= off {
-				to = max(to, l[k].end())
-			}
-		}
-		if to == off {
-			return false
-		}
-		off = to
-	}
-	return true
-}
-
-// hold keeps what the layers have of [off, end), oldest layer first, each
-// extent with a reference on its stage.
-func (w *writeback) hold(off, end int64) (held [3]layer) {
-	for n, l := range []layer{w.unstable, w.flight, w.dirty} {
-		for k := l.from(off); k < len(l) && l[k].off < end; k++ {
-			held[n] = append(held[n], l[k].part(max(off, l[k].off), min(end, l[k].end())))
-		}
-	}
-	return held
-}
-
 // drainRange has nothing unsent left in [off, end).
 func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
 	i.mu.Lock()
-	over := i.wb.dirty.overlaps(off, end) || i.wb.flight.overlaps(off, end)
+	over := i.wb.UnsentIn(off, end)
 	i.mu.Unlock()
 	if !over {
 		return nil

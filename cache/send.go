@@ -5,34 +5,22 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rdmafs/rdmafs/cache/writeback"
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// start sends dirty extents in the background: those that are ready and do not
-// overlap one in flight, as far as there are writers. What someone waits for is
-// written FILE_SYNC if it is all there is: a small file costs no COMMIT, and does
-// not queue behind the writers of large ones. mu is held.
+// start sends in the background what the write-back has for it, as far as there
+// are writers. mu is held.
 func (i *Inode) start() {
-	w := &i.wb
-	for k := 0; k < len(w.dirty) && !w.quiet(); {
-		e := w.dirty[k]
-		if !e.ready && e.seq > w.sendSeq || w.flight.overlaps(e.off, e.end()) {
-			k++
-			continue
-		}
-		how := nfsclient.Unstable
-		if w.alone() && e.seq <= w.sendSeq {
-			how = nfsclient.FileSync
-		} else if !i.c.takeWriter(i) {
+	for k, how := i.wb.Next(0); k >= 0; k, how = i.wb.Next(k) {
+		if how != nfsclient.FileSync && !i.c.takeWriter(i) {
 			return
 		}
-		w.dirty.remove(e)
-		w.flight.insert(e)
+		e := i.wb.Send(k)
 		i.refs.Add(1)
 		if !i.c.spawn(func() { i.runWrite(i.c.life, e, how) }) {
-			w.flight.remove(e)
-			w.dirty.insert(e)
+			i.wb.Unsend(e)
 			i.c.writerDone(how)
 			i.unpin()
 			return // nothing is sent any more
@@ -43,38 +31,53 @@ func (i *Inode) start() {
 // runWrite sends one extent in flight; Close joins it. Nobody who waits for it can
 // end it: a WRITE given up on may reach the server after newer ones of the same
 // bytes.
-func (i *Inode) runWrite(ctx context.Context, e *extent, how nfsclient.Stable) {
-	done, ver, err := i.send(ctx, e, how)
+func (i *Inode) runWrite(ctx context.Context, e *writeback.Extent, how nfsclient.Stable) {
+	w := i.send(ctx, e, how)
+	w.Unknown = w.Err != nil && ctx.Err() != nil
 	i.c.writerDone(how)
 	i.mu.Lock()
-	if tryLater(err) {
-		i.sent(e, 0, ver, true, nil)
-		i.later()
-	} else {
-		i.sent(e, done, ver, ctx.Err() != nil && err != nil, err)
-		i.wb.slow = nil
-		i.start()
+	switch {
+	case w.Err == nil:
+		i.node.Size = max(i.node.Size, uint64(e.End()))
+	case !w.Unknown && !tryLater(w.Err):
+		i.fail(w.Err)
 	}
-	i.unlock()
+	wait, due := i.wb.Wrote(i.c.cfg.Now(), e, w)
+	i.pump()
+	if wait > 0 {
+		i.refs.Add(1)
+		if !i.c.spawn(func() { i.runLater(i.c.life, wait, due) }) {
+			i.unpin() // nothing is sent any more
+		}
+	}
+	i.mu.Unlock()
 	i.c.relieve()
 	i.c.wakeStalled()
 	i.unpin()
 }
 
-// takeWriter takes one of the background writers for i, unless it has its share
-// of them, or notes that i wants one. i.mu is held.
+// runLater waits until due, which is after wait, and has one WRITE sent; Close
+// joins it.
+func (i *Inode) runLater(ctx context.Context, wait time.Duration, due time.Time) {
+	_ = pause(ctx, wait)
+	i.mu.Lock()
+	i.wb.Advance(due)
+	i.pump()
+	i.mu.Unlock()
+	i.unpin()
+}
+
+// takeWriter takes one of the background writers for i, or notes that i wants one.
+// i.mu is held.
 func (c *Cache) takeWriter(i *Inode) bool {
-	if len(i.wb.flight) >= maxShare {
-		return false // the next answer has more sent
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.writers < maxWriters {
 		c.writers++
 		return true
 	}
-	if !i.wb.stalled {
-		i.wb.stalled = true
+	if !i.queued {
+		i.queued = true
 		i.refs.Add(1)
 		c.stalled = append(c.stalled, i)
 	}
@@ -105,82 +108,80 @@ func (c *Cache) wakeStalled() {
 		c.stalled = c.stalled[1:]
 		c.mu.Unlock()
 		i.mu.Lock()
-		i.wb.stalled = false
+		i.queued = false
 		i.start()
-		i.unlock()
+		i.mu.Unlock()
 		i.unpin()
 	}
 }
 
-// Servers that are short of something may ask to try later (NFS3ERR_JUKEBOX);
-// so may a client that gives that answer through.
+// How long to wait before the first and before each later try of a call that the
+// server, or a client that gives its answer through, wants later
+// (NFS3ERR_JUKEBOX).
 const (
-	retryFirst = 100 * time.Millisecond
-	retryLast  = 5 * time.Second
+	retryFirst = writeback.BackoffFirst
+	retryLast  = writeback.BackoffLast
 )
 
+// tryLater says that err is that answer.
+func tryLater(err error) bool {
+	s, ok := nfsclient.StatusOf(err)
+	return ok && s == nfsclient.ErrJukebox
+}
+
 // send writes e, which is in flight, in as many WRITEs as the server makes of
-// it, unless it is to come later (see tryLater). how is how durable all of it is now; ver goes with Unstable.
-func (i *Inode) send(ctx context.Context, e *extent, how nfsclient.Stable) (nfsclient.Stable, nfsclient.Verifier, error) {
-	var ver nfsclient.Verifier
-	got := nfsclient.FileSync
-	retry, again := retryFirst, false
-	whole := mem.Vec{e.seg()}
+// it, unless it is to come later (see tryLater).
+func (i *Inode) send(ctx context.Context, e *writeback.Extent, how nfsclient.Stable) (w writeback.Written) {
+	t := writeback.NewTransfer(e.Len())
+	whole := mem.Vec{e.Seg()}
 	vec := whole
-	for done := 0; done < e.n; {
-		if done > 0 {
-			vec = whole.Slice(nil, done, e.n-done)
+	for from, to := t.Rest(); from < to; from, to = t.Rest() {
+		if from > 0 {
+			vec = whole.Slice(nil, from, to-from)
+		} else {
+			vec = whole
 		}
 		st := i.begin()
-		r, err := i.c.cl.Write(ctx, e.cr, i.h, e.st.open.server(), uint64(e.off)+uint64(done), vec, how)
+		r, err := i.c.cl.Write(ctx, e.Cred(), i.h, e.Opening().(*opening).server(), uint64(e.Off())+uint64(from), vec, how)
 		i.mu.Lock()
 		i.finish(st, &r.Wcc, true)
-		i.unlock()
-		if err != nil && tryLater(err) {
-			return 0, ver, err
-		}
+		i.mu.Unlock()
 		if err != nil {
-			i.failed(err)
-			return 0, ver, err
-		}
-		if r.N <= 0 || r.N > e.n-done {
-			return 0, ver, fmt.Errorf("%w: WRITE of %d bytes wrote %d", ErrServer, e.n-done, r.N)
-		}
-		if r.Committed == nfsclient.Unstable {
-			if got == nfsclient.Unstable && ver != r.Verifier {
-				// The server restarted between two parts: all over again.
-				// If it does so all the time, not at full speed.
-				if again {
-					if err := pause(ctx, retry); err != nil {
-						return 0, ver, err
-					}
-					retry = min(2*retry, retryLast)
-				}
-				done, got, again = 0, nfsclient.FileSync, true
-				vec = whole
-				continue
+			if !tryLater(err) {
+				i.failed(err)
 			}
-			got, ver = nfsclient.Unstable, r.Verifier
+			return writeback.Written{Err: err}
 		}
-		done += r.N
+		wait, ok := t.Wrote(&r)
+		if !ok {
+			return writeback.Written{Err: fmt.Errorf("%w: WRITE of %d bytes wrote %d", ErrServer, to-from, r.N)}
+		}
+		if err := pause(ctx, wait); err != nil {
+			return writeback.Written{Err: err}
+		}
 	}
-	return got, ver, nil
+	w.How, w.Ver = t.Result()
+	return w
 }
 
 // sendPatiently is send, however often the server wants it later.
-func (i *Inode) sendPatiently(ctx context.Context, e *extent, how nfsclient.Stable) (nfsclient.Stable, nfsclient.Verifier, error) {
-	for retry := retryFirst; ; retry = min(2*retry, retryLast) {
-		got, ver, err := i.send(ctx, e, how)
-		if !tryLater(err) {
-			return got, ver, err
+func (i *Inode) sendPatiently(ctx context.Context, e *writeback.Extent, how nfsclient.Stable) writeback.Written {
+	var b writeback.Backoff
+	for {
+		w := i.send(ctx, e, how)
+		if !tryLater(w.Err) {
+			return w
 		}
-		if err := pause(ctx, retry); err != nil {
-			return 0, ver, err
+		if err := pause(ctx, b.Next()); err != nil {
+			return writeback.Written{Err: err}
 		}
 	}
 }
 
 func pause(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -189,11 +190,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// alone says whether nothing but one dirty extent is pending; Inode.mu is held.
-func (w *writeback) alone() bool {
-	return len(w.dirty) == 1 && len(w.flight) == 0 && len(w.unstable) == 0
 }
 
 // carryOut runs f, which changes the file on the server, to its end even if ctx
@@ -224,7 +220,7 @@ func (i *Inode) runChange(ctx context.Context, f func(context.Context) error, do
 	case <-gone:
 		i.mu.Lock()
 		i.doubt()
-		i.unlock()
+		i.mu.Unlock()
 	}
 	i.unpin()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rdmafs/rdmafs/cache/writeback"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -67,7 +68,7 @@ func (c *Cache) setAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, o *ope
 	if err == nil && (s.Mode != nil || s.UID != nil || s.GID != nil) {
 		i.dropRights()
 	}
-	i.unlock()
+	i.mu.Unlock()
 	if err != nil {
 		i.failed(err)
 	}
@@ -90,48 +91,38 @@ func (c *Cache) newAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, comple
 }
 
 // freeze holds off writes and waits until those before are sent, and then
-// holds off COMMITs too: one that finds data lost would have it sent again.
-// thaw must follow if it succeeds.
+// holds off COMMITs too. thaw must follow if it succeeds.
 func (i *Inode) freeze(ctx context.Context) error {
 	i.mu.Lock()
-	defer i.unlock()
+	defer i.mu.Unlock()
 	i.ownWritten()
-	w := &i.wb
-	for w.frozen {
+	for !i.wb.BeginTruncate() {
 		if err := i.wait(ctx); err != nil {
 			return err
 		}
 	}
-	w.frozen = true
-	for {
-		// Nothing is added from here on but what COMMITs find lost.
-		err := i.drainLocked(ctx, w.seq)
-		if err == nil && (w.commits || w.direct > 0) {
-			err = i.wait(ctx)
-		} else if err == nil && !w.unsent() {
-			w.held = true
-			return nil
-		}
-		if err != nil {
-			w.frozen = false
-			i.awaken()
+	for i.wb.Truncate() != writeback.Done {
+		i.pump()
+		if err := i.wait(ctx); err != nil {
+			i.wb.DropTruncate()
+			i.pump()
 			return err
 		}
 	}
+	return nil
 }
 
 func (i *Inode) thaw() {
 	i.mu.Lock()
-	i.wb.frozen, i.wb.held = false, false
-	i.awaken()
-	i.unlock()
+	i.wb.EndTruncate()
+	i.pump()
+	i.mu.Unlock()
 }
 
-// truncated forgets what lay behind size: sent again, it would make the file
-// longer. mu is held; nothing is unsent.
+// truncated forgets what lay behind size; mu is held.
 func (i *Inode) truncated(size int64) {
 	i.detachSpans(0, maxOffset)
-	i.replaced(size, maxOffset)
+	i.wb.Truncated(size)
 	i.node.Size = uint64(size)
 	i.list()
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/cache/writeback"
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -94,7 +95,7 @@ func TestJukeboxHoldsNobodyUp(t *testing.T) {
 			if got := srv.content("slow"); !bytes.Equal(got, want) {
 				t.Errorf("slow: %d bytes on disk, want %d; first difference at %d", len(got), len(want), differ(got, want))
 			}
-			if slow.i.wb.slow != nil {
+			if slow.i.wb.State().Sending != writeback.Free {
 				t.Error("the file is still slow")
 			}
 		})
@@ -118,7 +119,7 @@ func TestJukeboxTakesLittleMemory(t *testing.T) {
 		}
 	}
 	write(t, f, pattern(c.cfg.WSize, 1), 0)
-	await(func() bool { return f.i.wb.slow != nil })
+	await(func() bool { return f.i.wb.State().Sending != writeback.Free })
 	impatient, give := context.WithCancel(ctx)
 	large := pattern(c.cfg.MaxDirty/2, 1)
 	written := make(chan int)
@@ -126,7 +127,7 @@ func TestJukeboxTakesLittleMemory(t *testing.T) {
 		n, _ := f.Write(impatient, large, 0)
 		written <- n
 	}()
-	await(f.i.crowded)
+	await(f.i.wb.Crowded)
 	give()
 	n := <-written
 	if n == 0 || n == len(large) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdmafs/rdmafs/cache/writeback"
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/test/testlog"
 )
@@ -89,10 +90,7 @@ func TestVerifierThatNeverMatches(t *testing.T) {
 		srv.verifier++
 		srv.mu.Unlock()
 		f.i.mu.Lock()
-		var wait time.Duration
-		if r := f.i.wb.restarts; r != nil {
-			wait = r.wait
-		}
+		wait := f.i.wb.CommitDelay()
 		f.i.mu.Unlock()
 		waits <- wait
 		return nil
@@ -102,7 +100,7 @@ func TestVerifierThatNeverMatches(t *testing.T) {
 	killed, kill := context.WithCancel(ctx)
 	gone := make(chan error)
 	go func() { gone <- f.Fsync(killed) }()
-	for n, want := range []time.Duration{0, 0, commitFirst, 2 * commitFirst} {
+	for n, want := range []time.Duration{0, 0, writeback.BackoffFirst, 2 * writeback.BackoffFirst} {
 		if got := <-waits; got != want {
 			t.Errorf("COMMIT %d came after %v, want %v", n, got, want)
 		}
@@ -124,7 +122,7 @@ func TestVerifierThatNeverMatches(t *testing.T) {
 		t.Error("the disk differs")
 	}
 	f.i.mu.Lock()
-	over := f.i.wb.restarts == nil
+	over := f.i.wb.Trusted()
 	f.i.mu.Unlock()
 	if !over || c.unreliable.Load() {
 		t.Error("it is not over")

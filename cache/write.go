@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/cache/bufpool"
+	"github.com/rdmafs/rdmafs/cache/writeback"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -71,7 +72,7 @@ func (f *File) write(ctx context.Context, src []byte, off int64, atEnd bool) (in
 // there.
 func (f *File) writeThrough(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
 	f.i.mu.Lock()
-	before := f.i.wb.errors
+	before := f.i.wb.Errors().Count()
 	f.i.mu.Unlock()
 	n, err := f.write(ctx, src, off, atEnd)
 	if err != nil {
@@ -81,7 +82,7 @@ func (f *File) writeThrough(ctx context.Context, src []byte, off int64, atEnd bo
 		return 0, err
 	}
 	f.i.mu.Lock()
-	err = f.i.wb.errorSince(before)
+	err = f.i.wb.Errors().Since(before)
 	f.i.mu.Unlock()
 	if err != nil {
 		return 0, f.i.heard(err)
@@ -89,147 +90,55 @@ func (f *File) writeThrough(ctx context.Context, src []byte, off int64, atEnd bo
 	return n, nil
 }
 
-// stage copies src into dirty extents.
+// stage makes src dirty.
 func (f *File) stage(ctx context.Context, src []byte, off int64, atEnd bool) (done int, err error) {
 	i, c := f.i, f.c
+	by := f.writer()
 	kernel := off // where it has put the bytes
 	var spare bufpool.Lease
-	defer func() {
-		if spare.Valid() {
-			n := spare.Len()
-			spare.Release()
-			c.unstage(n)
-		}
-	}()
+	var leased time.Time
+	defer func() { c.giveBack(spare) }()
 	for done < len(src) {
 		i.mu.Lock()
 		if off, err = i.place(off, len(src)-done, atEnd); err != nil {
 			i.mu.Unlock()
 			return done, err
 		}
-		if i.wb.frozen || i.crowded() || i.incompatible(f.key, off, off+int64(len(src)-done)) {
-			wake := i.sleeper()
-			i.mu.Unlock()
-			select {
-			case <-wake:
-				continue
-			case <-ctx.Done():
-				return done, ctx.Err()
-			}
-		}
-		n, need := i.put(f, src[done:], off, &spare)
-		if n > 0 {
-			i.detachSpans(off, off+int64(n))
+		t := i.wb.Write(leased, &by, src[done:], off, &spare)
+		if t.N > 0 {
+			i.detachSpans(off, off+int64(t.N))
 			if off != kernel {
 				i.doubt()
 			}
-			i.list()
-			i.start()
 		}
-		i.unlock()
-		done += n
-		off += int64(n)
-		kernel += int64(n)
-		if need > 0 {
-			if spare.Valid() {
-				k := spare.Len()
-				spare.Release()
-				spare = bufpool.Lease{}
-				c.unstage(k)
-			}
-			if spare, err = c.lease(ctx, need); err != nil {
+		if t.N > 0 || t.Blocked {
+			i.pump()
+		}
+		if t.Blocked {
+			if err := i.wait(ctx); err != nil {
+				i.mu.Unlock()
 				return done, err
 			}
+		}
+		i.mu.Unlock()
+		done += t.N
+		off += int64(t.N)
+		kernel += int64(t.N)
+		if t.Need > 0 {
+			c.giveBack(spare)
+			spare = bufpool.Lease{}
+			if spare, err = c.lease(ctx, t.Need); err != nil {
+				return done, err
+			}
+			leased = c.cfg.Now()
 		}
 	}
 	return done, nil
 }
 
-// incompatible says whether [off, end) holds data of another user that has not
-// been sent, and has it sent: a WRITE is one user's. mu is held.
-func (i *Inode) incompatible(k userKey, off, end int64) bool {
-	w := &i.wb
-	found := false
-	for n := w.dirty.from(off); n < len(w.dirty) && w.dirty[n].off < end; n++ {
-		if e := w.dirty[n]; e.key != k {
-			e.ready, found = true, true
-		}
-	}
-	if found {
-		i.start()
-	}
-	return found
-}
-
-// put copies the start of src into the dirty layer and says how much. If it
-// could not, need is how large a spare buffer it wants for going on. mu is
-// held.
-func (i *Inode) put(f *File, src []byte, off int64, spare *bufpool.Lease) (n, need int) {
-	w := &i.wb
-	k := w.dirty.from(off)
-	if k < len(w.dirty) && w.dirty[k].off <= off { // overwrite
-		w.seq++
-		return copy(w.dirty[k].bytes()[off-w.dirty[k].off:], src), 0
-	}
-	// Extents end at multiples of wsize, so that WRITEs are aligned.
-	block := int64(i.c.cfg.WSize)
-	stop := off - off%block + block
-	if stop < 0 {
-		stop = maxOffset
-	}
-	room := stop - off
-	if k < len(w.dirty) {
-		room = min(room, w.dirty[k].off-off)
-	}
-	n = int(min(int64(len(src)), room))
-	if off%block != 0 && k > 0 {
-		if e := w.dirty[k-1]; e.end() == off && e.key == f.key && e.st.refs == 1 {
-			return i.extend(e, src[:n], int(stop-e.off), spare)
-		}
-	}
-	need = n
-	if k > 0 && w.dirty[k-1].end() == off || w.flight.endsAt(off) || w.unstable.endsAt(off) {
-		need = int(stop - off) // a stream goes on
-	}
-	if spare.Len() < n || !spare.Valid() {
-		return 0, need
-	}
-	w.seq++
-	e := &extent{off: off, n: n, st: &stage{buf: *spare, open: f.open.hold(), refs: 1}, cr: f.cr, key: f.key, seq: w.seq, born: time.Now()}
-	*spare = bufpool.Lease{}
-	copy(e.bytes(), src)
-	e.ready = e.n == int(block)
-	w.dirty.insert(e)
-	return n, 0
-}
-
-func (l layer) endsAt(off int64) bool {
-	k := l.from(off - 1)
-	return k < len(l) && l[k].end() == off
-}
-
-// extend appends src to e, which may become most bytes long.
-func (i *Inode) extend(e *extent, src []byte, most int, spare *bufpool.Lease) (n, need int) {
-	w := &i.wb
-	have := e.st.buf.Len() - e.at - e.n
-	if have == 0 {
-		want := min(most, max(e.n+len(src), 8*e.n))
-		if !spare.Valid() || spare.Len() <= e.n {
-			return 0, want
-		}
-		copy(spare.Bytes(), e.bytes())
-		grown := &stage{buf: *spare, open: e.st.open.hold(), refs: 1}
-		i.unref(e.st)
-		e.st, e.at = grown, 0
-		*spare = bufpool.Lease{}
-		have = e.st.buf.Len() - e.n
-	}
-	w.seq++
-	n = min(have, len(src))
-	copy(e.st.buf.Bytes()[e.at+e.n:], src[:n])
-	e.n += n
-	e.ready = e.ready || e.n == most
-	return n, 0
+// writer is in whose name f writes.
+func (f *File) writer() writeback.Writer {
+	return writeback.Writer{Cred: f.cr, Key: writeback.UserKey(f.key), Opening: f.open}
 }
 
 // writeDirect sends src without staging it, after what it overlaps.
@@ -242,87 +151,67 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64, atEnd boo
 			return done, err
 		}
 		copy(buf.Bytes(), src[done:done+n])
-		e := &extent{off: off, n: n, st: &stage{buf: buf, open: f.open.hold(), refs: 1}, cr: f.cr, key: f.key}
-		if err := i.claim(ctx, e, atEnd); err != nil {
-			f.open.release()
-			buf.Release()
-			c.unstage(buf.Len())
+		e := writeback.Direct(f.writer(), buf, n)
+		if err := i.claim(ctx, e, off, atEnd); err != nil {
 			return done, err
 		}
-		var how nfsclient.Stable
+		var w writeback.Written
 		err = i.carryOut(ctx, func(ctx context.Context) error {
-			h, ver, err := i.sendPatiently(ctx, e, nfsclient.FileSync)
-			how = h
-			i.directDone(e, h, ver, err)
-			return err
+			w = i.sendPatiently(ctx, e, nfsclient.FileSync)
+			i.wroteDirect(e, w)
+			return w.Err
 		})
 		if err == ErrClosed {
-			i.directDone(e, 0, nfsclient.Verifier{}, err)
+			i.wroteDirect(e, writeback.Written{Err: err})
 		}
 		if err != nil {
 			return done, err
 		}
-		if how == nfsclient.Unstable { // in spite of what was asked for
+		if w.How == nfsclient.Unstable { // in spite of what was asked for
 			if err := i.sync(ctx); err != nil {
 				return done, err
 			}
 		}
 		done += n
-		off = e.end()
+		off = e.End()
 	}
 	return done, nil
 }
 
-// directDone ends the unstaged write of e.
-func (i *Inode) directDone(e *extent, how nfsclient.Stable, ver nfsclient.Verifier, err error) {
+// wroteDirect ends the unstaged write of e.
+func (i *Inode) wroteDirect(e *writeback.Extent, w writeback.Written) {
 	i.mu.Lock()
-	defer i.unlock()
-	i.wb.direct--
-	if err != nil {
-		// Told to the caller here and now, so nothing is kept.
-		i.wb.flight.remove(e)
-		i.dropExtent(e)
-		i.list()
-		i.awaken()
-	} else {
-		i.sent(e, how, ver, false, nil)
+	defer i.mu.Unlock()
+	if w.Err == nil {
+		i.node.Size = max(i.node.Size, uint64(e.End()))
 	}
-	i.start()
+	i.wb.WroteDirect(e, w)
+	i.pump()
 }
 
-// claim puts e in flight once nothing unsent overlaps it.
-func (i *Inode) claim(ctx context.Context, e *extent, atEnd bool) (err error) {
-	w := &i.wb
-	kernel := e.off // where it has put the bytes
+// claim puts e in flight once nothing unsent overlaps it. If it cannot, e is gone.
+func (i *Inode) claim(ctx context.Context, e *writeback.Extent, off int64, atEnd bool) (err error) {
+	kernel := off // where it has put the bytes
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	for {
-		i.mu.Lock()
-		if e.off, err = i.place(e.off, e.n, atEnd); err != nil {
-			i.mu.Unlock()
+		if off, err = i.place(off, e.Len(), atEnd); err != nil {
+			i.wb.Unclaim(e)
 			return err
 		}
-		if !w.frozen && !w.dirty.overlaps(e.off, e.end()) && !w.flight.overlaps(e.off, e.end()) {
-			w.seq++
-			e.seq = w.seq
-			w.flight.insert(e)
-			w.direct++
-			if e.off != kernel {
-				i.doubt()
-			}
-			i.detachSpans(e.off, e.end())
-			i.list()
-			i.unlock()
-			return nil
+		if i.wb.Claim(e, off) {
+			break
 		}
-		for k := w.dirty.from(e.off); k < len(w.dirty) && w.dirty[k].off < e.end(); k++ {
-			w.dirty[k].ready = true
-		}
-		i.start()
-		wake := i.sleeper()
-		i.unlock()
-		select {
-		case <-wake:
-		case <-ctx.Done():
-			return ctx.Err()
+		i.pump()
+		if err := i.wait(ctx); err != nil {
+			i.wb.Unclaim(e)
+			return err
 		}
 	}
+	if off != kernel {
+		i.doubt()
+	}
+	i.detachSpans(off, e.End())
+	i.list()
+	return nil
 }
