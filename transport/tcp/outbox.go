@@ -27,7 +27,7 @@ const (
 	packetFailed              // its last byte never reached the socket
 )
 
-// packet is one record to send. From enqueue until settle or wait has returned
+// packet is one record to send. From enqueue until withdraw or wait has returned
 // the outbox borrows it and the memory that bufs names.
 type packet struct {
 	mark [4]byte
@@ -87,10 +87,10 @@ type outbox struct {
 	// busy is set while somebody, the holder, owns batch and bufs and writes.
 	busy        bool
 	closed      bool
-	patience    time.Duration // how long the peer may take to read a batch, if set
+	peerTimeout time.Duration // how long the peer may take to read a batch, if set
 	interrupted bool          // the write deadline was moved to stop the holder
 	queue       []*packet
-	quiet       sync.Cond // busy was cleared
+	idle        sync.Cond // busy was cleared
 
 	batch []span      // what the holder writes; changed under mu
 	bufs  net.Buffers // their bytes not written yet
@@ -106,12 +106,12 @@ type span struct {
 
 func (o *outbox) init(conn net.Conn, bytes *atomic.Uint64, fail func(error)) {
 	o.conn, o.bytes, o.fail = conn, bytes, fail
-	o.quiet.L = &o.mu
+	o.idle.L = &o.mu
 }
 
 // enqueue sends p. When the socket is free the caller writes it, and returns
 // when it is written or ctx has ended; when it is not, somebody else will.
-// Either way settle or wait tells what came of it.
+// Either way withdraw or wait tells what came of it.
 func (o *outbox) enqueue(ctx context.Context, p *packet) {
 	o.mu.Lock()
 	switch {
@@ -160,8 +160,8 @@ func (o *outbox) load() {
 	}
 	clear(o.queue)
 	o.queue, o.spare = o.queue[:0], o.bufs
-	if o.patience > 0 {
-		_ = o.conn.SetWriteDeadline(time.Now().Add(o.patience)) // writing reports a closed connection
+	if o.peerTimeout > 0 {
+		_ = o.conn.SetWriteDeadline(time.Now().Add(o.peerTimeout)) // writing reports a closed connection
 	}
 }
 
@@ -251,7 +251,7 @@ func (o *outbox) abort() {
 	clear(o.spare)
 	o.batch, o.queue, o.bufs = o.batch[:0], o.queue[:0], nil
 	o.busy = false
-	o.quiet.Broadcast()
+	o.idle.Broadcast()
 }
 
 // finish tells whoever waits for p. mu is held.
@@ -287,10 +287,10 @@ func (o *outbox) wait(p *packet) packetState {
 	}
 }
 
-// settle is wait for a caller that has lost interest or has its answer: a
+// withdraw is wait for a caller that has lost interest or has its answer: a
 // packet still in the queue is taken out of it, and one being written is waited
 // for until ctx ends.
-func (o *outbox) settle(ctx context.Context, p *packet) packetState {
+func (o *outbox) withdraw(ctx context.Context, p *packet) packetState {
 	o.mu.Lock()
 	if p.state == packetQueued {
 		if i := slices.Index(o.queue, p); i >= 0 {
@@ -311,11 +311,11 @@ func (o *outbox) settle(ctx context.Context, p *packet) packetState {
 	return o.wait(p)
 }
 
-// hurry gives the peer d to read everything that is still to be sent.
-func (o *outbox) hurry(d time.Duration) {
+// limitDrain gives the peer d to read everything that is still to be sent.
+func (o *outbox) limitDrain(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.patience = 0
+	o.peerTimeout = 0
 	_ = o.conn.SetWriteDeadline(time.Now().Add(d)) // a closed connection is as good
 }
 
@@ -325,7 +325,7 @@ func (o *outbox) close() {
 	o.mu.Lock()
 	o.closed = true
 	for o.busy {
-		o.quiet.Wait()
+		o.idle.Wait()
 	}
 	o.mu.Unlock()
 	o.runners.Wait()

@@ -32,9 +32,9 @@ type ServerConfig struct {
 	Log *slog.Logger
 }
 
-// goodbye is how long replies may take to leave once the server is told to
+// drainTimeout is how long replies may take to leave once the server is told to
 // stop; a client that does not read them must not keep it.
-const goodbye = 2 * time.Second
+const drainTimeout = 2 * time.Second
 
 type server struct {
 	cfg    ServerConfig
@@ -140,7 +140,7 @@ func (s *server) shutdown() {
 	defer s.mu.Unlock()
 	s.stop = true
 	for c := range s.conns {
-		c.goAway()
+		c.drain()
 	}
 }
 

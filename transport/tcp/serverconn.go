@@ -32,15 +32,15 @@ type serverConn struct {
 func newServerConn(s *server, conn net.Conn) *serverConn {
 	c := &serverConn{s: s, conn: conn, peer: conn.RemoteAddr().String(), work: make(chan *buffer)}
 	c.out.init(conn, &c.sent, func(error) { _ = conn.Close() })
-	c.out.patience = s.cfg.Idle
+	c.out.peerTimeout = s.cfg.Idle
 	c.back.c, c.room = c, make(chan struct{}, 1)
 	return c
 }
 
-// goAway stops the reading, and the writing after a while. It is called with
+// drain stops the reading, and the writing after a while. It is called with
 // server.mu held.
-func (c *serverConn) goAway() {
-	c.out.hurry(goodbye)
+func (c *serverConn) drain() {
+	c.out.limitDrain(drainTimeout)
 	_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection is as good
 }
 
@@ -92,7 +92,7 @@ func (c *serverConn) read(ctx context.Context) error {
 // await returns when there is something to read.
 func (c *serverConn) await(in *records) error {
 	for {
-		if !c.s.mayRead(c) {
+		if !c.s.armIdle(c) {
 			return os.ErrDeadlineExceeded
 		}
 		_, err := in.r.Peek(1)
@@ -105,9 +105,9 @@ func (c *serverConn) await(in *records) error {
 	}
 }
 
-// mayRead sets the time that a connection may be idle, unless the server has
-// been told to stop. Its lock orders that with goAway.
-func (s *server) mayRead(c *serverConn) bool {
+// armIdle sets the time that a connection may be idle, unless the server has
+// been told to stop. Its lock orders that with drain.
+func (s *server) armIdle(c *serverConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stop {
