@@ -71,7 +71,7 @@ func TestLentStaysAsItIs(t *testing.T) {
 		r()
 	}
 	f.Release()
-	c.dropStaged()
+	c.dropReadAhead()
 	if !lent || string(got) != "old data" {
 		t.Errorf("lent %v: %q", lent, got)
 	}

@@ -34,7 +34,8 @@ func (f *File) read(ctx context.Context, dst []byte, off int64, lent *Lent) (int
 	}
 	i.mu.Lock()
 	if len(i.spans) > 0 && !i.node.Changing() && !i.fresh(i.c.cfg.Now()) {
-		// What is staged need not be current. A READ would tell by its reply.
+		// What was read ahead may be older than the attributes allow. A READ would
+		// return new ones with its reply.
 		i.mu.Unlock()
 		if err := i.c.revalidate(ctx, f.cr, i); err != nil {
 			return 0, err
@@ -108,7 +109,7 @@ func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
 	return i.drain(ctx)
 }
 
-// base reads what the server has, from what is staged or with READs of just
+// base reads what the server has, from what was read ahead or with READs of just
 // what is missing. With lent, what stands in one span is lent and not copied.
 func (f *File) base(ctx context.Context, dst []byte, off int64, lent *Lent) (got int, err error) {
 	i := f.i

@@ -253,7 +253,7 @@ func (o *outbox) abort() {
 	o.idle.Broadcast()
 }
 
-// finish sets the state of p and wakes its owner. mu is held.
+// finish sets the state of p and wakes its owner. outbox.mu is held.
 func (p *packet) finish(s packetState) {
 	p.state = s
 	select {

@@ -155,7 +155,7 @@ func (c *conn) notify() {
 }
 
 // unlock unlocks mu and tells the connection manager what it has to know: it
-// comes before mu in the lock order.
+// comes before mu in the lock order. mu is held.
 func (c *conn) unlock() {
 	c.learn()
 	var tell func(*conn)

@@ -147,7 +147,7 @@ const pkeyFull = 0x8000
 // finish sends what c has to send, wakes who waits for it, and unlocks it. It
 // returns nil, and does nothing when c is nil. For self, whose user is about to
 // be told of a completion, an acknowledgement is left to be sent with what the
-// user posts next.
+// user posts next. mu is held unless c is nil.
 func (c *conn) finish(now time.Duration, self *conn) *conn {
 	switch {
 	case c == nil:
