@@ -6,9 +6,8 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// Read reads the file from off into dst; fewer bytes than asked for mean that
-// it ends there. What was written here is seen, wherever it stands on its way
-// to the server.
+// Read reads the file from off into dst; fewer bytes than asked for mean that it
+// ends there. It sees what was written here, whether the server has it or not.
 func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 	if !f.mode.Read {
 		return 0, ErrBadMode
@@ -46,12 +45,12 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 		i.mu.Unlock()
 		return len(dst), nil
 	}
-	// Written data may reach the server and leave the layers between the
-	// server's answer to our READ and our look at the layers: what stands in
-	// them now is held on to, and put over the answer first.
+	// Written data may be committed, and dropped here, between the server's reply to
+	// our READ and the Overlay below. A snapshot of what there is now is therefore
+	// laid over the reply first.
 	had, size := i.wb.Snapshot(off, end), i.wb.End()
 	i.mu.Unlock()
-	got, err := f.base(ctx, dst, off)
+	got, err := f.readServer(ctx, dst, off)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if err == nil {
@@ -70,15 +69,15 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 	return got, nil
 }
 
-// readClean reads when nothing is staged. Data written meanwhile may or may
-// not be seen: then the write and this read are concurrent.
+// readClean reads a file that has no written data. Data written meanwhile may or may
+// not be seen: that write and this read are concurrent.
 func (f *File) readClean(ctx context.Context, dst []byte, off int64) (int, error) {
-	got, err := f.base(ctx, dst, off)
+	got, err := f.readServer(ctx, dst, off)
 	if err != nil {
 		return 0, err
 	}
 	if got < len(dst) {
-		// A write behind the end has made it longer: a kernel that is told of
+		// A write may have made the file longer meanwhile: a kernel that is given
 		// the old end would cut the file there.
 		i := f.i
 		i.mu.Lock()
@@ -92,7 +91,7 @@ func (f *File) readClean(ctx context.Context, dst []byte, off int64) (int, error
 	return got, nil
 }
 
-// drainRange has nothing unsent left in [off, end).
+// drainRange returns when nothing written before in [off, end) is unsent.
 func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
 	i.mu.Lock()
 	over := i.wb.UnsentIn(off, end)
@@ -103,9 +102,9 @@ func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
 	return i.drain(ctx)
 }
 
-// base reads what the server has, from what was read ahead or with READs of just
-// what is missing.
-func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err error) {
+// readServer reads what the server has, from what was read ahead or with READs of
+// just what is missing.
+func (f *File) readServer(ctx context.Context, dst []byte, off int64) (got int, err error) {
 	i := f.i
 	f.readAhead(off, len(dst))
 	share := true
@@ -149,16 +148,16 @@ func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err er
 		if (ended || over) && !shared {
 			return got, nil
 		}
-		// A shared read may have failed for reasons of its starter's, or have
-		// met the end of the file where it was before a write behind it.
+		// A shared READ may have failed because of its own user or context, or have
+		// found the end of the file where it was before a later write.
 		share = s.err == nil && !ended && !over
 	}
 	return got, nil
 }
 
-// fetchExact reads n bytes as a span that others may share meanwhile; with
-// share, it may turn out to be another's. The caller is left as its user,
-// unless there is an error.
+// fetchExact reads n bytes as a span that other reads may share meanwhile; with
+// share, it may return another's span. The caller becomes its user, unless there is
+// an error.
 func (f *File) fetchExact(ctx context.Context, off int64, n int, share bool) (*span, error) {
 	i := f.i
 	buf, err := i.c.pool.Get(ctx, n)
