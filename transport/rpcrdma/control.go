@@ -55,7 +55,7 @@ func (c *control) run() {
 // send sends m and waits until it has gone out.
 func (c *control) send(m wire.Message) error {
 	l, h := c.l, m.Fixed()
-	h.Credits = uint32(l.credits.requested)
+	h.Credits = uint32(l.credits.Requested)
 	if h.Proc == wire.ProcError {
 		// It answers a call of the peer's and has the grant of that direction.
 		h.Credits = uint32(max(1, l.d.cfg.CallbackCredits))

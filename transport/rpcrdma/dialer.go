@@ -121,10 +121,7 @@ func (c *DialerConfig) setDefaults() {
 	}
 	c.CallbackCredits = min(c.CallbackCredits, maxCallbackCredits)
 	c.Credits = max(1, min(c.Credits, maxCredits, c.Device.Caps().MaxQueue-extraReceives-c.CallbackCredits))
-	if c.Padding.Align > 0 {
-		c.Padding.Align = min(c.Padding.Align, MaxPadAlign)
-		c.Padding.Threshold = max(c.Padding.Threshold, MinPadThreshold)
-	}
+	c.Padding = c.Padding.Bounded()
 	if c.MaxPayload <= 0 {
 		c.MaxPayload = defaultMaxPayload
 	}

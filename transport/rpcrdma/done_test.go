@@ -87,9 +87,7 @@ func TestDoneUnderTheCredit(t *testing.T) {
 	conn := &doneConn{scriptConn: &scriptConn{}}
 	d, l, a := dialScript(t, DialerConfig{Device: overScript{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, ReadReplies: true, StallLimit: time.Minute}, 1<<16)
 	waiting := func() int {
-		l.credits.mu.Lock()
-		defer l.credits.mu.Unlock()
-		return len(l.credits.waiting[live]) + len(l.credits.waiting[overdue])
+		return l.credits.Usage().Waiting
 	}
 	looks := make(chan int, 1)
 	conn.look = func() { looks <- waiting() }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
@@ -71,11 +72,8 @@ func badReply(format string, args ...any) error {
 }
 
 var (
-	// errClogged ends a link whose credits are held by calls that nobody waits
-	// for and that the server does not answer.
-	errClogged = errors.New("calls that were given up hold its credits")
 	// errLinkDead stands for the link's own error where a wait ended with it.
-	errLinkDead = errors.New("connection lost")
+	errLinkDead = credit.ErrEnded
 	errStalled  = errors.New("the peer takes no data")
 	errGarbage  = fmt.Errorf("%w: too many messages that answer no call", transport.ErrProtocol)
 	// errExposed ends a link without windows, see Caps.RegionKeys.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -19,34 +20,34 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 	if err := ctx.Err(); err != nil {
 		return l.failure(transport.NotSent, err)
 	}
-	waited, err := l.credits.acquire(ctx, l.done)
+	waited, err := l.credits.Acquire(ctx, l.done)
 	if waited {
 		l.d.stats.creditWaits.Add(1)
 	}
-	if err == errClogged {
+	if err == credit.ErrClogged {
 		l.fail(err)
 		err = errLinkDead
 	}
 	if err != nil {
 		return l.failure(transport.NotSent, err)
 	}
-	return l.exchangeIn(ctx, live, xid, c)
+	return l.exchangeIn(ctx, credit.Live, xid, c)
 }
 
 // ExchangeOverdue is Exchange for a call that takes its credit from those that
 // overdue calls may have.
 func (l *link) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
-	if err := l.credits.acquireOverdue(ctx, l.done); err != nil {
+	if err := l.credits.AcquireOverdue(ctx, l.done); err != nil {
 		return l.failure(transport.NotSent, err)
 	}
-	return l.exchangeIn(ctx, overdue, xid, c)
+	return l.exchangeIn(ctx, credit.Overdue, xid, c)
 }
 
 // exchangeIn makes a call that has a credit of the share given.
-func (l *link) exchangeIn(ctx context.Context, in share, xid uint32, c *transport.Call) error {
+func (l *link) exchangeIn(ctx context.Context, in credit.Share, xid uint32, c *transport.Call) error {
 	s, err := l.takeSlot(xid)
 	if err != nil {
-		l.credits.releaseOf(in)
+		l.credits.Release(in)
 		return l.failure(transport.NotSent, err)
 	}
 	defer l.users.Done()
@@ -370,7 +371,7 @@ func (l *link) finish(s *slot) {
 	l.putSlot(s)
 	in := s.share
 	l.mu.Unlock()
-	l.credits.releaseOf(in)
+	l.credits.Release(in)
 }
 
 // detach ends an exchange that got no reply: slot and credit stay taken until
@@ -381,12 +382,12 @@ func (l *link) detach(s *slot) {
 	clogged := false
 	if !late {
 		s.state = slotDetached
-		clogged = l.credits.abandon(s.share)
-		s.share = abandoned
+		clogged = l.credits.Abandon(s.share)
+		s.share = credit.Abandoned
 	}
 	l.mu.Unlock()
 	if clogged {
-		l.fail(errClogged)
+		l.fail(credit.ErrClogged)
 	}
 	if late && owing {
 		l.sendDone(s)

@@ -133,8 +133,8 @@ func TestLostSend(t *testing.T) {
 			}
 		}
 	}
-	if r.credits.used != 5 || r.d.long.Stats().Leases != 0 {
-		t.Errorf("%d credits and %d long buffers in use", r.credits.used, r.d.long.Stats().Leases)
+	if r.credits.Usage().Used != 5 || r.d.long.Stats().Leases != 0 {
+		t.Errorf("%d credits and %d long buffers in use", r.credits.Usage().Used, r.d.long.Stats().Leases)
 	}
 }
 

@@ -56,13 +56,13 @@ func TestErrorIsNoFirstGrant(t *testing.T) {
 		}))
 		r := dialPeer(t, addr, func(c *DialerConfig) { c.TryVersion2 = version == Version2 })
 		wantFate(t, r.do(within(t, patience), pingCall(nil)), transport.Answered, transport.ErrProtocol)
-		if n := r.credits.current(); n != 1 {
+		if n := r.credits.Current(); n != 1 {
 			t.Errorf("version %d: %d credits after an error", version, n)
 		}
 		if err := r.do(within(t, patience), pingCall(nil)); err != nil {
 			t.Error(err)
 		}
-		if n := r.credits.current(); n != 16 {
+		if n := r.credits.Current(); n != 16 {
 			t.Errorf("version %d: %d credits", version, n)
 		}
 	}

@@ -33,6 +33,6 @@ func InfoOf(of transport.Link) (i LinkInfo, ok bool) {
 	l.mu.Unlock()
 	i.SendInline, i.RecvInline = t.SendInline, t.RecvInline
 	i.OfferInvalidate = l.d.cfg.Device.Caps().RemoteInvalidate
-	i.Asked, i.Granted = l.credits.requested, l.credits.current()
+	i.Asked, i.Granted = l.credits.Requested, l.credits.Current()
 	return i, true
 }

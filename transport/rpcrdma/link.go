@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
@@ -19,7 +20,7 @@ import (
 type link struct {
 	d       *dialer
 	conn    verbs.Conn
-	credits *credits
+	credits *credit.Credits
 	long    *longbuf.Pool
 	props   *props
 	maxSGE  int
@@ -95,7 +96,7 @@ func invalidateID(s *slot) uint64 { return uint64(s.index)<<1 | 1 }
 func (d *dialer) dial(ctx context.Context, long *longbuf.Pool) (*link, error) {
 	caps := d.cfg.Device.Caps()
 	l := &link{
-		d: d, long: long, credits: newCredits(d.cfg.Credits), maxSGE: caps.MaxSGE,
+		d: d, long: long, credits: credit.New(d.cfg.Credits), maxSGE: caps.MaxSGE,
 		done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
 		calledBack: make(chan call, d.cfg.CallbackCredits),
 	}

@@ -409,10 +409,7 @@ func (p *linkScript) under(xid uint32) bool {
 	if _, over := p.ended.Load(xid); over {
 		return true
 	}
-	p.l.credits.mu.Lock()
-	waiting := len(p.l.credits.waiting[live]) > 0
-	p.l.credits.mu.Unlock()
-	if waiting {
+	if p.l.credits.Usage().WaitingLive > 0 {
 		return true
 	}
 	p.conn.mu.Lock()

@@ -28,14 +28,16 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 	terms := s.terms
 	terms.NoDDP = terms.NoDDP || !c.Direct()
 	s.plan = plan.Make(&s.shape, terms)
-	l.encodePadded(s, xid, c)
+	if l.d.cfg.Padding.Align > 0 {
+		l.encodePadded(s, xid, c)
+	}
 	if err := l.leaseLong(ctx, s); err != nil {
 		return err
 	}
 	s.wrs, s.local = s.wrs[:0], s.local[:0]
 	s.segs = s.segs[:0]
 	s.request = wire.Msg{
-		Header: wire.Header{XID: xid, Version: s.terms.Version, Credits: uint32(l.credits.requested), Proc: wire.ProcMsg},
+		Header: wire.Header{XID: xid, Version: s.terms.Version, Credits: uint32(l.credits.Requested), Proc: wire.ProcMsg},
 		Lists:  wire.Lists{Read: s.request.Lists.Read[:0]},
 	}
 	if err := l.provideForReply(s); err != nil {
@@ -50,7 +52,7 @@ func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Ca
 	}
 	s.hw.Reset(s.header.Bytes(), nil)
 	if s.plan.Padded {
-		l.appendPadded(s)
+		l.d.cfg.Padding.Append(&s.hw, &s.request)
 	} else {
 		s.request.Append(&s.hw)
 	}

@@ -93,7 +93,7 @@ func (l *link) pullFailed(err error) error {
 // any more.
 func (l *link) sendDone(s *slot) {
 	ctx := context.Background()
-	h := wire.Done{Header: wire.Header{XID: s.xid, Version: Version1, Credits: uint32(l.credits.requested), Proc: wire.ProcDone}}
+	h := wire.Done{Header: wire.Header{XID: s.xid, Version: Version1, Credits: uint32(l.credits.Requested), Proc: wire.ProcDone}}
 	s.hw.Reset(s.header.Bytes(), nil)
 	h.Append(&s.hw)
 	s.local = append(s.local[:0], s.header.Slice(0, len(s.hw.Bytes())))

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -41,7 +43,7 @@ func (l *link) runReaper() {
 			// no memory is touched any more.
 			_ = l.conn.Close()
 			l.gaveUp()
-			l.d.stats.credits.Add(-int64(l.credits.current()))
+			l.d.stats.credits.Add(-int64(l.credits.Current()))
 			return
 		}
 	}
@@ -60,7 +62,7 @@ func (l *link) afterBatch() error {
 	}
 	l.wakeups = l.wakeups[:0]
 	for ; l.released > 0; l.released-- {
-		l.credits.releaseOf(abandoned)
+		l.credits.Release(credit.Abandoned)
 	}
 	return err
 }
@@ -127,7 +129,7 @@ func (l *link) sort(h *wire.Header, buf int, b []byte) (free int, taken bool, er
 	case wire.ProcMsg, wire.ProcNoMsg:
 		m.header, err = l.scratch.Parse(b)
 	case wire.ProcMsgP:
-		m.header, m.padding, err = parsePadded(&l.scratch, b)
+		m.header, m.padding, err = rfc5666.Parse(&l.scratch, b)
 	case wire.ProcDone:
 		l.badMessage() // discarded without answer (RFC 8166 section 4.6)
 		return buf, false, nil
@@ -229,7 +231,7 @@ func (l *link) answered(h *wire.Header, refusal *wire.Error) *slot {
 		l.badMessage()
 		s.fault = badReply("version %d, in answer to version %d", h.Version, s.terms.Version)
 	} else if l.agree(h, refusal) {
-		_, change := l.credits.grant(h.Credits)
+		_, change := l.credits.Grant(h.Credits)
 		l.d.stats.credits.Add(int64(change))
 	}
 	return s

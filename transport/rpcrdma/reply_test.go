@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
@@ -30,7 +31,7 @@ func paperLink(t testing.TB) (*link, *mem.Arena) {
 		t.Fatal(err)
 	}
 	l := &link{
-		d: d, long: long, credits: newCredits(2), maxSGE: 8, slots: map[uint32]*slot{},
+		d: d, long: long, credits: credit.New(2), maxSGE: 8, slots: map[uint32]*slot{},
 		done: make(chan struct{}), terms: plan.Terms{Version: Version1, SendInline: 4096, RecvInline: 4096},
 	}
 	if err := l.layOutArena(); err != nil {

@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
@@ -189,4 +191,19 @@ func chunkOf(lens ...uint32) wire.Chunk {
 // rseg is a read segment at a position.
 func rseg(pos, n uint32) wire.ReadSegment {
 	return wire.ReadSegment{Position: pos, Segment: wire.Segment{Handle: 7, Length: n, Offset: 0x1000}}
+}
+
+// untilTrue returns when cond, which a running goroutine is about to make true, is.
+func untilTrue(t *testing.T, mu *sync.Mutex, cond func() bool) {
+	t.Helper()
+	for ctx := within(t, patience); ctx.Err() == nil; {
+		mu.Lock()
+		ok := cond()
+		mu.Unlock()
+		if ok {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Fatal("it never happened")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
@@ -23,7 +24,7 @@ import (
 // into the call's slot.
 type backchannel struct {
 	c       *serverConn
-	credits *credits
+	credits *credit.Credits
 	// version is that of the client's calls, which these must have as well.
 	version atomic.Uint32
 	ended   chan struct{}
@@ -66,7 +67,7 @@ type backSlot struct {
 func newBackchannel(c *serverConn, bufs func(i int) mem.Seg) *backchannel {
 	n := c.s.cfg.Backward
 	b := &backchannel{
-		c: c, credits: newCredits(n), ended: make(chan struct{}), all: make([]backSlot, n),
+		c: c, credits: credit.New(n), ended: make(chan struct{}), all: make([]backSlot, n),
 		xid: rand.Uint32(), slots: map[uint32]*backSlot{},
 	}
 	b.version.Store(Version1)
@@ -90,7 +91,7 @@ func (b *backchannel) Call(ctx context.Context, c *transport.Call) error {
 		return &transport.Error{Fate: transport.NotSent, Err: transport.ErrClosed}
 	}
 	defer b.users.Done()
-	if _, err := b.credits.acquire(ctx, b.ended); err != nil {
+	if _, err := b.credits.Acquire(ctx, b.ended); err != nil {
 		return &transport.Error{Fate: transport.NotSent, Err: err}
 	}
 	s := b.take()
@@ -156,7 +157,7 @@ func (b *backchannel) take() *backSlot {
 
 // send encodes and posts the call. After an error nothing has been sent.
 func (b *backchannel) send(ctx context.Context, s *backSlot, c *transport.Call) error {
-	h := wire.Msg{Header: wire.Header{XID: s.xid, Version: s.version, Credits: uint32(b.credits.requested), Proc: wire.ProcMsg}}
+	h := wire.Msg{Header: wire.Header{XID: s.xid, Version: s.version, Credits: uint32(b.credits.Requested), Proc: wire.ProcMsg}}
 	if h.Version == Version2 {
 		switch b.c.props.peerTakes() {
 		case wire.BackwardNone:
@@ -253,7 +254,7 @@ func (b *backchannel) changed(s *backSlot) {
 	}
 	b.mu.Unlock()
 	if idle {
-		b.credits.release()
+		b.credits.Release(credit.Live)
 	}
 }
 
@@ -291,7 +292,7 @@ func (b *backchannel) replied(h *wire.Msg, in []byte, header int, p xdr.Padding)
 	}
 	b.changed(s)
 	if !other {
-		b.credits.grant(h.Credits)
+		b.credits.Grant(h.Credits)
 	}
 	return true
 }

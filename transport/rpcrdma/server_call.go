@@ -10,6 +10,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -116,7 +117,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	case h.Proc == wire.ProcMsg || h.Proc == wire.ProcNoMsg:
 		at, err = k.hdr.Parse(in)
 	case h.Proc == wire.ProcMsgP:
-		at, k.pad, err = parsePadded(&k.hdr, in)
+		at, k.pad, err = rfc5666.Parse(&k.hdr, in)
 	default:
 		other, _, err = wire.Parse(in, AllVersions)
 	}
@@ -330,7 +331,7 @@ type callHandler serverCall
 
 func (h *callHandler) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
 	h.handled = true
-	if q.Prog == ccpProgram {
+	if q.Prog == rfc5666.ConfigProgram {
 		return h.c.configure(ctx, q)
 	}
 	return h.c.s.handler.Serve(ctx, q)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -285,7 +286,7 @@ func TestServerFaults2(t *testing.T) {
 
 	// A client that serves no RDMA Read, by the Connection Configuration Protocol.
 	b, pos := sumCall(xid, 3000)
-	c.call(msgHeader2(70, wire.Lists{}), xdrWords(70, 0, 2, ccpProgram, ccpVersion, ccpConfig, 0, 0, 0, 0, 4096, 4096, 0))
+	c.call(msgHeader2(70, wire.Lists{}), xdrWords(70, 0, 2, rfc5666.ConfigProgram, 1, 1, 0, 0, 0, 0, 4096, 4096, 0))
 	if h, _ := c.reply(); h.Proc != wire.ProcMsg {
 		t.Fatalf("got %+v", h)
 	}

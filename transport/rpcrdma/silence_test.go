@@ -15,33 +15,6 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// TestCreditsWithinTheGrant takes all credits there are under each grant, and one
-// more, which must be waited for; also while more are held than a new grant allows.
-func TestCreditsWithinTheGrant(t *testing.T) {
-	c := newCredits(8)
-	over, cancel := context.WithCancel(context.Background())
-	cancel() // of no matter to who need not wait
-	held := 0
-	for _, grant := range []uint32{1, 3, 8, 100, 2, 0, 5} {
-		limit, _ := c.grant(grant)
-		for held < limit {
-			if _, err := c.acquire(over, nil); err != nil {
-				t.Fatalf("%d credits held of %d: %v", held, limit, err)
-			}
-			held++
-		}
-		for range 2 {
-			if _, err := c.acquire(over, nil); !errors.Is(err, context.Canceled) {
-				t.Errorf("%d credits held of %d, and another was there: %v", held, limit, err)
-			}
-		}
-		if held > limit {
-			c.release()
-			held--
-		}
-	}
-}
-
 // TestGrants checks after each grant that as many calls are under way as it
 // allows, and no more.
 func TestGrants(t *testing.T) {
@@ -188,9 +161,8 @@ func TestSilence(t *testing.T) {
 			// The only credit is still taken, until the reply.
 			c := r.credits
 			holds := func(used, forNobody int) bool {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				return c.used == used && c.held[abandoned] == forNobody
+				u := c.Usage()
+				return u.Used == used && u.Abandoned == forNobody
 			}
 			if !holds(1, 1) {
 				t.Error("the credit of the call was given back")

@@ -1,6 +1,7 @@
 package rpcrdma
 
 import (
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
@@ -87,7 +88,7 @@ type slot struct {
 	state slotState
 	xid   uint32
 	// share is what the credit is held for; the caller sets it.
-	share share
+	share credit.Share
 	// keys are those the peer may still use, until they are dead.
 	keys []key
 	// reply, headerLen and replyLen describe the reply in receive buffer buf,

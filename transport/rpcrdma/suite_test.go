@@ -132,7 +132,13 @@ func overRoCE(t *testing.T) (verbs.Device, verbs.Device, netip.AddrPort) {
 // callerOver makes callers whose connections speak the version and have the
 // inline size given, both ways.
 func callerOver(version uint32, inline, nconnect int, noDDP bool, open devices) rpctest.NewCaller {
-	return func(t *testing.T, h transport.Handler) (transport.Caller, func()) {
+	both := callerBothWays(version, inline, nconnect, noDDP, open)
+	return func(t *testing.T, h transport.Handler) (transport.Caller, func()) { return both(t, h, nil) }
+}
+
+// callerBothWays is callerOver where callbacks, if set, serves the server's calls.
+func callerBothWays(version uint32, inline, nconnect int, noDDP bool, open devices) rpctest.NewBackward {
+	return func(t *testing.T, h, callbacks transport.Handler) (transport.Caller, func()) {
 		const payload = 1<<20 + 4096
 		theirs, ours, at := open(t)
 		inner, err := theirs.Listen(at, verbs.ListenOptions{Backlog: 16})
@@ -140,7 +146,11 @@ func callerOver(version uint32, inline, nconnect int, noDDP bool, open devices) 
 			t.Fatal(err)
 		}
 		ln := &cutListener{Listener: inner}
-		srv, err := rpcrdma.NewServer(theirs, warmHandler{h}, rpcrdma.ServerConfig{InlineIn: inline, InlineOut: inline, MaxPayload: payload})
+		cfg := rpcrdma.ServerConfig{InlineIn: inline, InlineOut: inline, MaxPayload: payload}
+		if callbacks != nil {
+			cfg.Backward = 8
+		}
+		srv, err := rpcrdma.NewServer(theirs, warmHandler{h}, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +158,7 @@ func callerOver(version uint32, inline, nconnect int, noDDP bool, open devices) 
 		go func() { served <- srv.Serve(context.Background(), ln) }()
 		caller := reconnect.New(&warmDialer{Dialer: rpcrdma.NewDialer(rpcrdma.DialerConfig{
 			Device: ours, Addr: ln.Addr(),
-			InlineSend: inline, InlineRecv: inline, NoDDP: noDDP, MaxPayload: payload,
+			InlineSend: inline, InlineRecv: inline, NoDDP: noDDP, MaxPayload: payload, Callbacks: callbacks,
 			TryVersion2: version == rpcrdma.Version2,
 		})}, reconnect.Config{Server: "suite", Timeo: time.Hour, Probe: -1, NConnect: nconnect})
 		t.Cleanup(func() {
@@ -181,6 +191,16 @@ func TestSuite(t *testing.T) {
 					})
 				}
 			}
+		}
+	}
+}
+
+func TestSuiteBackward(t *testing.T) {
+	for name, open := range map[string]devices{"iwarp": overIWARP(iwarp.Config{}), "roce": overRoCE} {
+		for _, version := range []uint32{rpcrdma.Version1, rpcrdma.Version2} {
+			t.Run(fmt.Sprintf("%s, version %d", name, version), func(t *testing.T) {
+				rpctest.RunBackward(t, callerBothWays(version, 4096, 1, false, open))
+			})
 		}
 	}
 }

@@ -128,7 +128,7 @@ func TestFallsBack(t *testing.T) {
 		t.Errorf("terms %+v", terms)
 	}
 	// The grant of ERR_VERS was of one credit, and does not count.
-	if n := r.credits.current(); n != 16 {
+	if n := r.credits.Current(); n != 16 {
 		t.Errorf("%d credits", n)
 	}
 	l, err := r.d.Dial(within(t, patience))

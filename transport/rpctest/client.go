@@ -71,14 +71,19 @@ func (w window) intact(v mem.Vec, n int) error {
 	return check(len(b))
 }
 
+// caller is a transport.Caller or a transport.Backchannel.
+type caller interface {
+	Call(ctx context.Context, c *transport.Call) error
+}
+
 func newCall(proc uint32) *transport.Call {
 	return &transport.Call{Prog: prog, Vers: vers, Proc: proc}
 }
 
-func null(ctx context.Context, c transport.Caller) error { return c.Call(ctx, newCall(procNull)) }
+func null(ctx context.Context, c caller) error { return c.Call(ctx, newCall(procNull)) }
 
 // echo sends n bytes as plain arguments and wants them back as plain results.
-func echo(ctx context.Context, c transport.Caller, n int, seed uint32) error {
+func echo(ctx context.Context, c caller, n int, seed uint32) error {
 	want := make([]byte, n)
 	fill(want, seed)
 	call := newCall(procEcho)
@@ -102,7 +107,7 @@ func wantOpaque(want []byte) func(*xdr.Reader) error {
 }
 
 // long wants n bytes as plain results, announcing bound.
-func long(ctx context.Context, c transport.Caller, n, bound int, seed uint32) error {
+func long(ctx context.Context, c caller, n, bound int, seed uint32) error {
 	want := make([]byte, n)
 	fill(want, seed)
 	call := newCall(procLong)
@@ -113,7 +118,7 @@ func long(ctx context.Context, c transport.Caller, n, bound int, seed uint32) er
 }
 
 // put sends n bytes as a payload, preceded by more plain bytes.
-func put(ctx context.Context, c transport.Caller, w window, n, parts int, seed uint32) error {
+func put(ctx context.Context, c caller, w window, n, parts int, seed uint32) error {
 	v := w.vec(n, parts)
 	data := make([]byte, n)
 	fill(data, seed)
@@ -140,7 +145,7 @@ func put(ctx context.Context, c transport.Caller, w window, n, parts int, seed u
 }
 
 // get wants n bytes as a payload into room for more.
-func get(ctx context.Context, c transport.Caller, w window, n, room, parts int, seed uint32) error {
+func get(ctx context.Context, c caller, w window, n, room, parts int, seed uint32) error {
 	v := w.vec(room, parts)
 	if err := c.Call(ctx, getCall(procGet, v, n, seed)); err != nil {
 		return err
@@ -181,7 +186,7 @@ func gotten(w window, v mem.Vec, n int, seed uint32) error {
 }
 
 // swap sends n bytes and wants them back inverted.
-func swap(ctx context.Context, c transport.Caller, in, out window, n int, seed uint32) error {
+func swap(ctx context.Context, c caller, in, out window, n int, seed uint32) error {
 	call := swapCall(in, out, n, seed)
 	return swapped(c.Call(ctx, call), in, out, call)
 }

@@ -8,7 +8,8 @@
 // of a call that was given up, is not touched, that a call whose connection
 // was cut is sent again under its XID, and that nothing is left running.
 //
-// A second suite has calls that a live server does not answer, by a clock of its
+// RunBackward is the suite of calls that a server makes by a connection that the
+// client has made. Another suite has calls that a live server does not answer, by a clock of its
 // own: they and calls given up must not keep others waiting.
 //
 // It refuses to know a transport; the garbage that a peer may send is for each

@@ -35,6 +35,12 @@ type Config struct {
 	Concurrent int
 	// LocalAddr is the address to connect from, if valid.
 	LocalAddr netip.Addr
+	// Callbacks, if set, serves the calls that the server makes by our connections
+	// (as RFC 8881 section 2.10.3.1 has it for NFSv4.1), at most
+	// CallbackConcurrent (0 means 16) at a time on each. A call of more than
+	// CallbackMax bytes (0 means 64 KiB), or one too many, is dropped.
+	Callbacks                       transport.Handler
+	CallbackConcurrent, CallbackMax int
 	// ReservedPort connects from a port below 1024, which needs privileges and
 	// which servers ask for unless the export is insecure.
 	ReservedPort bool
@@ -54,6 +60,7 @@ type counters struct {
 	connects, connectFails atomic.Uint64
 	badXIDs, badReplies    atomic.Uint64
 	sent, received         atomic.Uint64
+	callbacks              atomic.Uint64
 }
 
 // NewDialer returns a Dialer; it connects to nothing yet.
@@ -64,6 +71,8 @@ func NewDialer(cfg Config) (*Dialer, error) {
 	setDefault(&cfg.MaxPayload, DefaultMaxPayload)
 	setDefault(&cfg.MaxRecord, DefaultMaxRecord)
 	setDefault(&cfg.Concurrent, DefaultConcurrent)
+	setDefault(&cfg.CallbackConcurrent, 16)
+	setDefault(&cfg.CallbackMax, 64<<10)
 	cfg.MaxRecord = min(cfg.MaxRecord, 1<<maxClass)
 	return &Dialer{cfg: cfg}, nil
 }
@@ -150,6 +159,7 @@ func (d *Dialer) Stats() transport.Stats {
 		Connects: s.connects.Load(), ConnectFails: s.connectFails.Load(),
 		BadXIDs: s.badXIDs.Load(), BadReplies: s.badReplies.Load(),
 		BytesSent: s.sent.Load(), BytesReceived: s.received.Load(),
+		Callbacks: s.callbacks.Load(),
 	}
 }
 

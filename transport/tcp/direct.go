@@ -74,30 +74,30 @@ func (l *link) readDirect(in *records, xid uint32, x *exchange, rec *buffer) (_ 
 }
 
 // startFilling reserves x's payload for the reader, unless its caller has left.
-func (l *link) startFilling(xid uint32, x *exchange) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	x.filling = l.pending[xid] == x
+func (q *requester) startFilling(xid uint32, x *exchange) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	x.filling = q.pending[xid] == x
 	return x.filling
 }
 
 // endFilling gives x's payload back to the caller; if that has not abandoned
 // it, and there was no error, as part of the reply. It reports false when rec is
 // not wanted: then the caller keeps it.
-func (l *link) endFilling(xid uint32, x *exchange, rec *buffer, at, n int, err error) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (q *requester) endFilling(xid uint32, x *exchange, rec *buffer, at, n int, err error) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	x.filling = false
 	if x.abandoned {
-		_ = l.conn.SetReadDeadline(time.Time{}) // reading reports a closed connection
+		_ = q.conn.SetReadDeadline(time.Time{}) // reading reports a closed connection
 		x.ready <- struct{}{}
 		return false
 	}
 	if err != nil {
 		return false
 	}
-	l.d.stats.replies.Add(1)
-	delete(l.pending, xid)
+	q.stats.replies.Add(1)
+	delete(q.pending, xid)
 	x.rec, x.at, x.placed[0] = rec, at, n
 	x.ready <- struct{}{}
 	return true
@@ -119,10 +119,10 @@ func fill(in *records, v mem.Vec, off, n int) error {
 }
 
 // stopFilling makes the reader leave x's payload alone; it puts a token into
-// ready when it does. l.mu is held.
-func (l *link) stopFilling(x *exchange) {
+// ready when it does. mu is held.
+func (q *requester) stopFilling(x *exchange) {
 	x.abandoned = true
-	_ = l.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection stops it too
+	_ = q.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection stops it too
 }
 
 // decode decodes the reply to c; it takes rec.

@@ -18,10 +18,18 @@
 // that ends with its payload, as READ's does, the data goes from the socket to
 // where it belongs; a call cancelled meanwhile stops that at once.
 //
-// Goroutines: runReader of each link, joined by Close; runFlush of an outbox,
-// joined by its close; runConn and runWorker of a server, joined by Serve.
+// Both directions. A server calls its client by the connection that the client
+// has made (transport.Backchannel); the client serves that where its Config has a
+// handler, within bounds of its own. Either way requester makes calls and worker
+// answers them. Nobody who reads a connection waits for a reply, or for somebody
+// who waits for one.
 //
-// Locks: link.mu guards the pending calls and is never held together with
-// outbox.mu. server.mu may be held when outbox.mu is taken. No lock is held
+// Goroutines: runReader of each link and runCallback of each call that it serves,
+// joined by Close; runFlush of an outbox, joined by its close; runConn and
+// runWorker of a server, joined by Serve.
+//
+// Locks: requester.mu guards the pending calls and is never held together with
+// outbox.mu. server.mu may be held when outbox.mu is taken, and backchannel.mu
+// when requester.mu is. No lock is held
 // while a socket is read or written.
 package tcp

@@ -24,7 +24,7 @@ type exchange struct {
 	limit int           // bound of the reply
 	ready chan struct{} // holds a token when rec or err is set, or abandoned is heeded
 
-	// Guarded by link.mu.
+	// Guarded by requester.mu.
 	rec *buffer // the reply, for the caller to put
 	err error   // what was wrong with the reply
 	// at is where in the reply placed[0] bytes stood that the reader has put
@@ -38,36 +38,36 @@ type exchange struct {
 var exchanges = sync.Pool{New: func() any { return &exchange{ready: make(chan struct{}, 1)} }}
 
 // Exchange sends c under xid and waits for its result.
-func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
+func (q *requester) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
 	if err := ctx.Err(); err != nil {
 		return &transport.Error{Fate: transport.NotSent, Err: err}
 	}
 	x := exchanges.Get().(*exchange)
 	x.w.Reset(x.w.Bytes(), c.Send)
 	oncrpc.AppendCall(&x.w, xid, c)
-	if n := x.w.Len(); n > l.d.cfg.MaxRecord {
+	if n := x.w.Len(); n > q.maxRecord {
 		x.recycle()
-		return &transport.Error{Fate: transport.NotSent, Err: fmt.Errorf("call of %d bytes exceeds the bound of %d", n, l.d.cfg.MaxRecord)}
+		return &transport.Error{Fate: transport.NotSent, Err: fmt.Errorf("call of %d bytes exceeds the bound of %d", n, q.maxRecord)}
 	}
 	x.pack(&x.w, c.Send)
 	x.recv, x.room = c.Recv, 0
-	if len(c.Recv) == 1 && c.Protection() == nil {
+	if q.direct && len(c.Recv) == 1 && c.Protection() == nil {
 		x.room = c.Recv[0].Len()
 	}
-	x.limit = replyLimit(c, l.d.cfg.MaxRecord)
-	if err := l.add(xid, x); err != nil {
+	x.limit = replyLimit(c, q.maxRecord)
+	if err := q.add(xid, x); err != nil {
 		x.recycle()
 		return &transport.Error{Fate: transport.NotSent, Err: err}
 	}
-	l.d.stats.calls.Add(1)
-	l.out.enqueue(ctx, &x.packet)
+	q.stats.calls.Add(1)
+	q.out.enqueue(ctx, &x.packet)
 	select {
 	case <-x.ready:
 	case <-ctx.Done():
-	case <-l.done:
+	case <-q.done:
 	}
-	sent := l.out.settle(ctx, &x.packet)
-	rec, err := l.take(xid, x)
+	sent := q.out.settle(ctx, &x.packet)
+	rec, err := q.take(xid, x)
 	switch {
 	case err != nil:
 		err = &transport.Error{Fate: transport.Answered, Err: err}
@@ -80,14 +80,14 @@ func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) erro
 	case ctx.Err() != nil:
 		err = &transport.Error{Fate: fate(sent), Err: ctx.Err()}
 	default:
-		err = &transport.Error{Fate: fate(sent), Err: fmt.Errorf("connection to %v lost: %w", l.d.cfg.Addr, l.Err())}
+		err = &transport.Error{Fate: fate(sent), Err: q.lost(q.Err())}
 	}
 	return err
 }
 
 // ExchangeOverdue is Exchange: a stream limits no calls.
-func (l *link) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
-	return l.Exchange(ctx, xid, c)
+func (q *requester) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
+	return q.Exchange(ctx, xid, c)
 }
 
 // replyLimit bounds the reply to c.
@@ -105,50 +105,6 @@ func fate(s packetState) transport.Fate {
 		return transport.NotSent
 	}
 	return transport.Unknown
-}
-
-// add makes x the exchange that a reply under xid belongs to.
-func (l *link) add(xid uint32, x *exchange) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return fmt.Errorf("connection to %v lost: %w", l.d.cfg.Addr, l.err)
-	}
-	if l.pending[xid] != nil {
-		return fmt.Errorf("transaction id %#x is in use", xid)
-	}
-	l.pending[xid] = x
-	return nil
-}
-
-// take ends the wait for a reply and returns what has come, once nothing is
-// read into the call's payloads any more. The caller must put rec.
-func (l *link) take(xid uint32, x *exchange) (rec *buffer, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.pending[xid] == x {
-		delete(l.pending, xid)
-	}
-	if x.filling {
-		l.stopFilling(x)
-		l.mu.Unlock()
-		<-x.ready
-		l.mu.Lock()
-	}
-	return x.rec, x.err
-}
-
-// deliver gives what came under xid to its exchange; it takes rec.
-func (l *link) deliver(xid uint32, x *exchange, rec *buffer, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.pending[xid] == x {
-		delete(l.pending, xid)
-		x.rec, x.err = rec, err
-		x.ready <- struct{}{}
-	} else if rec != nil {
-		rec.put() // the caller has left
-	}
 }
 
 // recycle makes x free for another call. Nobody else may know of it.

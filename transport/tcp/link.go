@@ -3,7 +3,6 @@ package tcp
 import (
 	"fmt"
 	"net"
-	"sync"
 	"syscall"
 
 	"github.com/rdmafs/rdmafs/transport"
@@ -12,33 +11,24 @@ import (
 
 // link is one connection to a server.
 type link struct {
-	d    *Dialer
-	conn net.Conn
-	out  outbox
-
-	done   chan struct{} // closed by fail
+	requester
+	d      *Dialer
+	box    outbox
 	reader chan struct{} // closed when runReader has returned
-
-	mu      sync.Mutex
-	err     error // why done is closed
-	pending map[uint32]*exchange
+	// back serves the server's calls; nil where no handler is configured.
+	back *callbacks
 }
 
 func newLink(d *Dialer, conn net.Conn) *link {
-	l := &link{d: d, conn: conn, done: make(chan struct{}), reader: make(chan struct{}), pending: map[uint32]*exchange{}}
-	l.out.init(conn, &d.stats.sent, func(err error) { l.fail(fmt.Errorf("write: %w", err)) })
+	l := &link{d: d, reader: make(chan struct{})}
+	l.requester = requester{conn: conn, out: &l.box, stats: &d.stats, peer: d.cfg.Addr.String(), maxRecord: d.cfg.MaxRecord, direct: true}
+	l.init()
+	l.box.init(conn, &d.stats.sent, func(err error) { l.fail(fmt.Errorf("write: %w", err)) })
+	if d.cfg.Callbacks != nil {
+		l.back = newCallbacks(l)
+	}
 	go l.runReader()
 	return l
-}
-
-// Done is closed when the connection is lost or closed.
-func (l *link) Done() <-chan struct{} { return l.done }
-
-// Err says why Done is closed.
-func (l *link) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
 }
 
 // Stalled implements transport.Stalling.
@@ -58,20 +48,17 @@ func (l *link) Stalled() error {
 func (l *link) Close() error {
 	l.fail(transport.ErrClosed)
 	<-l.reader
-	l.out.close()
-	return nil
+	var err error
+	if l.back != nil {
+		err = l.back.close()
+	}
+	l.box.close()
+	return err
 }
 
 // fail ends the connection for the first reason given.
 func (l *link) fail(err error) {
-	l.mu.Lock()
-	first := l.err == nil
-	if first {
-		l.err = err
-		close(l.done)
-	}
-	l.mu.Unlock()
-	if first {
+	if l.end(err) {
 		_ = l.conn.Close()
 	}
 }

@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
 )
 
-// runReader delivers replies until the connection ends.
+// runReader delivers replies, and hands on calls, until the connection ends.
 func (l *link) runReader() {
 	defer close(l.reader)
 	in := newRecords(&countingReader{r: l.conn, n: &l.d.stats.received})
 	for {
-		if err := l.readReply(in); err != nil {
+		if err := l.readRecord(in); err != nil {
 			if err == io.EOF {
 				err = errServerClosed
 			}
@@ -25,8 +24,8 @@ func (l *link) runReader() {
 
 var errServerClosed = fmt.Errorf("the server closed the connection: %w", io.EOF)
 
-// readReply reads one record. Its error ends the connection.
-func (l *link) readReply(in *records) error {
+// readRecord reads one record. Its error ends the connection.
+func (l *link) readRecord(in *records) error {
 	if err := in.next(); err != nil {
 		return err
 	}
@@ -38,18 +37,18 @@ func (l *link) readReply(in *records) error {
 		return err
 	}
 	xid, reply, ok := oncrpc.PeekXID(head[:])
-	if !ok || !reply {
+	if !ok || !reply && l.back == nil {
 		l.d.stats.badReplies.Add(1)
 		return l.skip(in, len(head))
 	}
-	l.mu.Lock()
-	x := l.pending[xid]
-	l.mu.Unlock()
+	if !reply {
+		return l.back.read(in, head[:])
+	}
+	x := l.find(xid)
 	if x == nil {
 		l.d.stats.badXIDs.Add(1)
 		return l.skip(in, len(head))
 	}
-	// x stays valid though its caller may leave: then it is not reused.
 	var err error
 	rec := getBuffer(len(head))
 	copy(rec.b, head[:])
@@ -69,7 +68,7 @@ func (l *link) readReply(in *records) error {
 		have := len(rec.b)
 		rec.put()
 		l.d.stats.badReplies.Add(1)
-		l.deliver(xid, x, nil, fmt.Errorf("%w: reply exceeds the call's bound of %d bytes", transport.ErrProtocol, x.limit))
+		l.deliver(xid, x, nil, errTooLongReply(x))
 		return l.skip(in, have)
 	}
 	rec.put()

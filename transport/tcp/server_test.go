@@ -38,25 +38,82 @@ func TestServerRefusesGarbage(t *testing.T) {
 	}
 }
 
+// idleConn is a server's connection that has been idle for too long when the test
+// says so, and not by any clock.
+type idleConn struct {
+	net.Conn
+	armed chan struct{} // holds a token for each time a deadline was set
+}
+
+func (c *idleConn) SetReadDeadline(t time.Time) error {
+	if t.Before(time.Now()) {
+		return c.Conn.SetReadDeadline(t)
+	}
+	err := c.Conn.SetReadDeadline(time.Time{})
+	c.armed <- struct{}{}
+	return err
+}
+
+// expire lets the time pass that the connection may be idle.
+func (c *idleConn) expire() { _ = c.Conn.SetReadDeadline(time.Unix(1, 0)) }
+
+// idleListener makes idleConns.
+type idleListener struct {
+	net.Listener
+	accepted chan *idleConn
+}
+
+func (l *idleListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &idleConn{conn, make(chan struct{}, 100)}
+	l.accepted <- c
+	return c, nil
+}
+
+// TestServerClosesIdleConnections: one with a call under way is not idle.
 func TestServerClosesIdleConnections(t *testing.T) {
-	release := make(chan struct{})
-	addr, _ := startServer(t, func(_ context.Context, q *transport.Request) transport.AcceptStat {
+	began, release := make(chan struct{}), make(chan struct{})
+	ln := &idleListener{listen(t), make(chan *idleConn, 1)}
+	addr := serveOn(t, ln, func(_ context.Context, q *transport.Request) transport.AcceptStat {
+		close(began)
 		<-release
 		return transport.Success
-	}, ServerConfig{Idle: 20 * time.Millisecond})
+	}, ServerConfig{Idle: time.Hour})
 	_, idle := dial(t, addr, Config{})
+	idleAt := <-ln.accepted
 	_, busy := dial(t, addr, Config{})
+	busyAt := <-ln.accepted
+	<-idleAt.armed
+	idleAt.expire()
+	<-idle.Done()
+
 	answered := make(chan error, 1)
 	go func() { answered <- busy.Exchange(t.Context(), 1, nullCall()) }()
-	<-idle.Done()
-	if busy.Err() != nil {
-		t.Errorf("a connection with a call under way was closed: %v", busy.Err())
+	<-began
+	<-busyAt.armed // for the call
+	<-busyAt.armed // for the next one
+	busyAt.expire()
+	select {
+	case <-busyAt.armed:
+	case <-busy.Done():
+		t.Fatalf("a connection with a call under way was closed: %v", busy.Err())
 	}
 	close(release)
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	<-busy.Done()
+	for { // until the server has counted the call as answered
+		busyAt.expire()
+		select {
+		case <-busyAt.armed:
+			continue
+		case <-busy.Done():
+		}
+		break
+	}
 }
 
 // TestServerBoundsConnections: one too many is closed, and another accepted

@@ -10,15 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/rdmafs/rdmafs/transport"
-	"github.com/rdmafs/rdmafs/transport/oncrpc"
-	"github.com/rdmafs/rdmafs/transport/xdr"
-	"github.com/rdmafs/rdmafs/verbs/mem"
 )
-
-// maxPayloads bounds the payloads of one reply.
-const maxPayloads = 64
 
 // serverConn is one client's connection.
 type serverConn struct {
@@ -28,16 +20,20 @@ type serverConn struct {
 	out  outbox
 	sent atomic.Uint64
 
-	active  atomic.Int32 // calls received and not answered
-	work    chan *buffer // calls for workers
-	workers int          // number started; runConn's
+	active  atomic.Int32  // calls received and not answered
+	work    chan *buffer  // calls for workers
+	workers int           // number started; runConn's
+	extra   atomic.Int32  // workers beside them, for one call each
+	room    chan struct{} // holds a token when there may be another of those
 	wg      sync.WaitGroup
+	back    backchannel
 }
 
 func newServerConn(s *server, conn net.Conn) *serverConn {
 	c := &serverConn{s: s, conn: conn, peer: conn.RemoteAddr().String(), work: make(chan *buffer)}
 	c.out.init(conn, &c.sent, func(error) { _ = conn.Close() })
 	c.out.patience = s.cfg.Idle
+	c.back.c, c.room = c, make(chan struct{}, 1)
 	return c
 }
 
@@ -54,6 +50,7 @@ func (c *serverConn) runConn(ctx context.Context) {
 	defer c.s.drop(c)
 	err := c.read(ctx)
 	close(c.work)
+	c.back.end(err)
 	switch {
 	case err == io.EOF, ctx.Err() != nil:
 	case errors.Is(err, errIdle):
@@ -86,7 +83,9 @@ func (c *serverConn) read(ctx context.Context) error {
 			rec.put()
 			return err
 		}
-		c.dispatch(ctx, rec)
+		if !c.back.deliver(rec) {
+			c.dispatch(ctx, rec)
+		}
 	}
 }
 
@@ -119,7 +118,9 @@ func (s *server) mayRead(c *serverConn) bool {
 }
 
 // dispatch hands a call to a worker that waits, or to a new one; when all are
-// at work it waits itself, and so does the client.
+// at work it waits itself, and so does the client. It does not wait for workers
+// that wait for the client: the replies for them are still to be read. Each of
+// those has another work in its place.
 func (c *serverConn) dispatch(ctx context.Context, rec *buffer) {
 	c.active.Add(1)
 	select {
@@ -130,78 +131,45 @@ func (c *serverConn) dispatch(ctx context.Context, rec *buffer) {
 	if c.workers < c.s.cfg.Concurrent {
 		c.workers++
 		c.wg.Add(1)
-		go c.runWorker(ctx, rec)
+		go c.runWorker(ctx, rec, true)
 		return
 	}
-	c.work <- rec
+	for c.extra.Load() >= c.back.calls.Load() {
+		select {
+		case c.work <- rec:
+			return
+		case <-c.room:
+		}
+	}
+	c.extra.Add(1)
+	c.wg.Add(1)
+	go c.runWorker(ctx, rec, false)
 }
 
-// runWorker answers rec and then calls from work until that is closed.
-func (c *serverConn) runWorker(ctx context.Context, rec *buffer) {
+// roomForExtra has dispatch look again whether there may be another worker.
+func (c *serverConn) roomForExtra() {
+	select {
+	case c.room <- struct{}{}:
+	default:
+	}
+}
+
+// runWorker answers rec and, if it is to stay, then calls from work until that
+// is closed.
+func (c *serverConn) runWorker(ctx context.Context, rec *buffer, stay bool) {
 	defer c.wg.Done()
-	w := newWorker(c)
+	w := &worker{h: c.s.h, out: &c.out, leases: &c.s.leases, peer: c.peer, back: &c.back}
+	w.init()
 	for ok := true; ok; rec, ok = <-c.work {
-		w.serve(ctx, rec)
+		if !w.serve(ctx, rec) {
+			c.s.cfg.Log.Warn(fmt.Sprintf("%s: sent what is no call; connection closed", c.peer))
+			_ = c.conn.Close()
+		}
 		c.active.Add(-1)
-	}
-}
-
-// worker is what answering one call takes, kept for the next.
-type worker struct {
-	c        *serverConn
-	q        transport.Request
-	args     xdr.Reader
-	reply    xdr.Writer
-	packet   packet
-	payloads [maxPayloads]mem.Vec
-	used     int
-	lent     []mem.Seg
-}
-
-func newWorker(c *serverConn) *worker {
-	w := &worker{c: c}
-	w.q.Lease, w.q.AddPayload = w.lease, w.addPayload
-	return w
-}
-
-func (w *worker) lease(n int) (mem.Seg, error) {
-	s, err := w.c.s.leases.get(n)
-	if err == nil {
-		w.lent = append(w.lent, s)
-	}
-	return s, err
-}
-
-func (w *worker) addPayload(v transport.Payload) int {
-	if w.used == maxPayloads {
-		panic("tcp: too many payloads in one reply")
-	}
-	w.payloads[w.used] = v
-	w.used++
-	return w.used - 1
-}
-
-// serve answers one call; it takes rec.
-func (w *worker) serve(ctx context.Context, rec *buffer) {
-	w.args.Reset(rec.b, nil, nil)
-	w.reply.Reset(w.reply.Bytes(), w.payloads[:])
-	w.q = transport.Request{Transport: "tcp", Peer: w.c.peer, Args: &w.args, Reply: &w.reply, Lease: w.q.Lease, AddPayload: w.q.AddPayload}
-	ok := oncrpc.Serve(ctx, w.c.s.h, &w.q)
-	rec.put()
-	if ok {
-		w.packet.pack(&w.reply, w.payloads[:])
-		w.c.out.enqueue(context.Background(), &w.packet)
-		w.c.out.wait(&w.packet)
-	} else {
-		w.c.s.cfg.Log.Warn(fmt.Sprintf("%s: sent what is no call; connection closed", w.c.peer))
-		_ = w.c.conn.Close()
-	}
-	for _, s := range w.lent {
-		w.c.s.leases.put(s)
-	}
-	clear(w.payloads[:w.used])
-	w.lent, w.used = w.lent[:0], 0
-	if cap(w.reply.Bytes()) > keepHead {
-		w.reply = xdr.Writer{}
+		if !stay {
+			c.extra.Add(-1)
+			c.roomForExtra()
+			return
+		}
 	}
 }

@@ -47,6 +47,11 @@ func callerOver(nconnect int) rpctest.NewCaller {
 }
 
 func newCaller(t *testing.T, h transport.Handler, cfg reconnect.Config) (transport.Caller, func()) {
+	return newCallerBothWays(t, h, nil, 512, cfg)
+}
+
+// newCallerBothWays has callbacks serve the server's calls, if set.
+func newCallerBothWays(t *testing.T, h, callbacks transport.Handler, concurrent int, cfg reconnect.Config) (transport.Caller, func()) {
 	const payload = 1<<20 + 4096
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,8 +60,9 @@ func newCaller(t *testing.T, h transport.Handler, cfg reconnect.Config) (transpo
 	c := &cutter{Listener: ln}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- tcp.Serve(ctx, c, h, tcp.ServerConfig{MaxPayload: payload, Concurrent: 512}) }()
-	d, err := tcp.NewDialer(tcp.Config{Addr: ln.Addr().(*net.TCPAddr).AddrPort(), MaxPayload: payload})
+	go func() { served <- tcp.Serve(ctx, c, h, tcp.ServerConfig{MaxPayload: payload, Concurrent: concurrent}) }()
+	d, err := tcp.NewDialer(tcp.Config{Addr: ln.Addr().(*net.TCPAddr).AddrPort(), MaxPayload: payload,
+		Callbacks: callbacks, CallbackConcurrent: 256})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +78,14 @@ func newCaller(t *testing.T, h transport.Handler, cfg reconnect.Config) (transpo
 }
 
 func TestSuite(t *testing.T) { rpctest.Run(t, callerOver(1)) }
+
+// TestBackward has a server that carries out fewer calls at a time than are made,
+// so that those that call back would keep the replies to them from being read.
+func TestBackward(t *testing.T) {
+	rpctest.RunBackward(t, func(t *testing.T, h, callbacks transport.Handler) (transport.Caller, func()) {
+		return newCallerBothWays(t, h, callbacks, 4, reconnect.Config{Server: "suite", Timeo: time.Hour, Probe: -1})
+	})
+}
 
 func TestUnanswered(t *testing.T) {
 	rpctest.RunUnanswered(t, func(t *testing.T, h transport.Handler, cfg reconnect.Config) transport.Caller {

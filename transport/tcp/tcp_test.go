@@ -38,6 +38,16 @@ func listen(t *testing.T) net.Listener {
 func startServer(t *testing.T, h handlerFunc, cfg ServerConfig) (addr netip.AddrPort, stop func()) {
 	t.Helper()
 	ln := listen(t)
+	return ln.Addr().(*net.TCPAddr).AddrPort(), startOn(t, ln, h, cfg)
+}
+
+// serveOn is startServer with a listener of the test's.
+func serveOn(t *testing.T, ln net.Listener, h handlerFunc, cfg ServerConfig) netip.AddrPort {
+	startOn(t, ln, h, cfg)
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+func startOn(t *testing.T, ln net.Listener, h handlerFunc, cfg ServerConfig) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	cfg.Log = testlog.New(t)
@@ -49,7 +59,7 @@ func startServer(t *testing.T, h handlerFunc, cfg ServerConfig) (addr netip.Addr
 		}
 	})
 	t.Cleanup(stop)
-	return ln.Addr().(*net.TCPAddr).AddrPort(), stop
+	return stop
 }
 
 func dial(t *testing.T, addr netip.AddrPort, cfg Config) (*Dialer, transport.Link) {

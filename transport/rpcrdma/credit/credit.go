@@ -1,12 +1,13 @@
-package rpcrdma
+package credit
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 )
 
-// credits limits the calls under way on one connection (RFC 8166 section
+// Credits limits the calls under way on one connection (RFC 8166 section
 // 3.3.1): to one until the first reply, then to the latest grant, and never to
 // more than was requested. A credit is held from before the call is sent
 // until its reply has come, even when nobody waits for it any more: nothing
@@ -14,11 +15,12 @@ import (
 //
 // Calls that the server may never answer must not take all there is. Overdue
 // calls get a credit only after the first reply and leave a quarter of the
-// grant to live ones, which go first. Calls given up cannot be kept from the
+// Grant to live ones, which go first. Calls given up cannot be kept from the
 // quarter, as they were live when they took their credit: when they reach into
 // it and a live call has to wait, the connection must be replaced.
-type credits struct {
-	requested int
+type Credits struct {
+	// Requested is how many are asked for.
+	Requested int
 
 	// inForce is limit, once it is what a reply granted.
 	inForce atomic.Int64
@@ -28,49 +30,56 @@ type credits struct {
 	granted bool // limit is what a reply granted
 	used    int
 	held    [shares]int // used, by share
-	waiting [overdue + 1][]chan struct{}
+	waiting [Overdue + 1][]chan struct{}
 }
 
-// share says what a credit is held for.
-type share uint8
+var (
+	// ErrClogged: the credits are held by calls that nobody waits for and that the server does not answer.
+	ErrClogged = errors.New("calls that were given up hold its credits")
+	// ErrEnded: a wait ended with the connection.
+	ErrEnded = errors.New("connection lost")
+)
+
+// Share says what a credit is held for.
+type Share uint8
 
 const (
-	// live: a call that has not been overdue.
-	live share = iota
-	// overdue: a call that went unanswered before, on another connection.
-	overdue
-	// abandoned: a call that nobody waits for.
-	abandoned
+	// Live: a call that has not been overdue.
+	Live Share = iota
+	// Overdue: a call that went unanswered before, on another connection.
+	Overdue
+	// Abandoned: a call that nobody waits for.
+	Abandoned
 	shares
 )
 
-func newCredits(requested int) *credits { return &credits{requested: requested, limit: 1} }
+func New(requested int) *Credits { return &Credits{Requested: requested, limit: 1} }
 
-// acquire takes a credit for a live call, first come, first served; waited tells
-// whether none was there at once. It ends with ctx, with errLinkDead when dead is
-// closed, or with errClogged.
-func (c *credits) acquire(ctx context.Context, dead <-chan struct{}) (waited bool, err error) {
+// Acquire takes a credit for a live call, first come, first served; waited tells
+// whether none was there at once. It ends with ctx, with ErrEnded when dead is
+// closed, or with ErrClogged.
+func (c *Credits) Acquire(ctx context.Context, dead <-chan struct{}) (waited bool, err error) {
 	c.mu.Lock()
 	if c.used < c.limit { // then no live call waits
-		c.take(live)
+		c.take(Live)
 		c.mu.Unlock()
 		return false, nil
 	}
 	if c.clogged() {
 		c.mu.Unlock()
-		return true, errClogged
+		return true, ErrClogged
 	}
-	return true, c.wait(ctx, dead, live)
+	return true, c.wait(ctx, dead, Live)
 }
 
-// acquireOverdue is acquire for an overdue call.
-func (c *credits) acquireOverdue(ctx context.Context, dead <-chan struct{}) error {
+// AcquireOverdue is Acquire for an overdue call.
+func (c *Credits) AcquireOverdue(ctx context.Context, dead <-chan struct{}) error {
 	c.mu.Lock()
-	return c.wait(ctx, dead, overdue)
+	return c.wait(ctx, dead, Overdue)
 }
 
 // wait takes a credit in its turn. c.mu is held; it unlocks it.
-func (c *credits) wait(ctx context.Context, dead <-chan struct{}, s share) (err error) {
+func (c *Credits) wait(ctx context.Context, dead <-chan struct{}, s Share) (err error) {
 	w := make(chan struct{}, 1)
 	c.waiting[s] = append(c.waiting[s], w)
 	c.serve()
@@ -81,7 +90,7 @@ func (c *credits) wait(ctx context.Context, dead <-chan struct{}, s share) (err 
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-dead:
-		err = errLinkDead
+		err = ErrEnded
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,31 +106,28 @@ func (c *credits) wait(ctx context.Context, dead <-chan struct{}, s share) (err 
 	return err
 }
 
-// release gives the credit of a live call back.
-func (c *credits) release() { c.releaseOf(live) }
-
-// releaseOf gives a credit back that was held for s.
-func (c *credits) releaseOf(s share) {
+// Release gives a credit back that was held for s.
+func (c *Credits) Release(s Share) {
 	c.mu.Lock()
 	c.put(s)
 	c.mu.Unlock()
 }
 
-// abandon notes that nobody waits any more for a call with a credit held for s,
+// Abandon notes that nobody waits any more for a call with a credit held for s,
 // and tells whether that leaves the connection clogged.
-func (c *credits) abandon(s share) (clogged bool) {
+func (c *Credits) Abandon(s Share) (clogged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held[s]--
-	c.held[abandoned]++
-	return len(c.waiting[live]) > 0 && c.clogged()
+	c.held[Abandoned]++
+	return len(c.waiting[Live]) > 0 && c.clogged()
 }
 
-// grant sets the limit to what a reply granted. A grant of zero, which would
+// Grant sets the limit to what a reply granted. A grant of zero, which would
 // be a deadlock and is forbidden, counts as one. It returns the new limit and
 // how much it changed.
-func (c *credits) grant(n uint32) (limit, change int) {
-	limit = c.requested
+func (c *Credits) Grant(n uint32) (limit, change int) {
+	limit = c.Requested
 	if uint64(n) < uint64(limit) {
 		limit = max(int(n), 1)
 	}
@@ -138,13 +144,13 @@ func (c *credits) grant(n uint32) (limit, change int) {
 }
 
 // take counts a credit as used. c.mu is held.
-func (c *credits) take(s share) {
+func (c *Credits) take(s Share) {
 	c.used++
 	c.held[s]++
 }
 
 // put takes back what take did. c.mu is held.
-func (c *credits) put(s share) {
+func (c *Credits) put(s Share) {
 	c.used--
 	c.held[s]--
 	c.serve()
@@ -152,12 +158,12 @@ func (c *credits) put(s share) {
 
 // serve hands credits to those who wait: to live calls first, but lest overdue
 // ones never get their turn, to one of those when they have none. c.mu is held.
-func (c *credits) serve() {
+func (c *Credits) serve() {
 	for c.used < c.limit {
-		s := live
-		if none := len(c.waiting[live]) == 0; none || c.held[overdue] == 0 {
-			if len(c.waiting[overdue]) > 0 && c.admits() {
-				s = overdue
+		s := Live
+		if none := len(c.waiting[Live]) == 0; none || c.held[Overdue] == 0 {
+			if len(c.waiting[Overdue]) > 0 && c.admits() {
+				s = Overdue
 			} else if none {
 				return
 			}
@@ -170,31 +176,41 @@ func (c *credits) serve() {
 
 // admits tells whether an overdue call may have a credit that is free. Where
 // there is only one, it may when nobody else wants it. c.mu is held.
-func (c *credits) admits() bool {
+func (c *Credits) admits() bool {
 	if !c.granted {
 		return false
 	}
 	if c.limit == 1 {
-		return len(c.waiting[live]) == 0
+		return len(c.waiting[Live]) == 0
 	}
 	return c.doubtful() < c.limit-c.reserve()
 }
 
 // clogged tells whether calls given up hold what is kept for live ones.
 // c.mu is held.
-func (c *credits) clogged() bool {
-	return c.held[abandoned] > 0 && c.doubtful() > c.limit-c.reserve()
+func (c *Credits) clogged() bool {
+	return c.held[Abandoned] > 0 && c.doubtful() > c.limit-c.reserve()
 }
 
 // doubtful is how many credits may never come back. c.mu is held.
-func (c *credits) doubtful() int { return c.held[overdue] + c.held[abandoned] }
+func (c *Credits) doubtful() int { return c.held[Overdue] + c.held[Abandoned] }
 
 // reserve is how many credits are kept for live calls. c.mu is held.
-func (c *credits) reserve() int { return max(1, c.limit/4) }
+func (c *Credits) reserve() int { return max(1, c.limit/4) }
 
-// current is the limit in force.
-func (c *credits) current() int {
+// Current is the limit in force.
+func (c *Credits) Current() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.limit
+}
+
+// Usage is what credits are held and waited for.
+type Usage struct{ Used, Abandoned, Waiting, WaitingLive int }
+
+// Usage is a snapshot.
+func (c *Credits) Usage() Usage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Usage{c.used, c.held[Abandoned], len(c.waiting[Live]) + len(c.waiting[Overdue]), len(c.waiting[Live])}
 }
