@@ -40,7 +40,7 @@ type Inode struct {
 
 	names    map[string]*dentry // directories
 	*written                    // regular files
-	*reading                    // likewise
+	spans    *spans             // likewise: READs under way, and what was read ahead
 }
 
 // Ino is the inode number: the server's file id, or one made from it where
@@ -64,7 +64,7 @@ func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
 		i.refs.Add(1)
 		return i
 	}
-	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), written: &neverWritten, pages: &neverDoubted, reading: &notReading}
+	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), written: &neverWritten, pages: &neverDoubted, spans: &notReading}
 	i.refs.Store(1)
 	c.inodes[h] = i
 	c.inos[i.ino] = i

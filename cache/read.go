@@ -27,7 +27,7 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 		}
 	}
 	i.mu.Lock()
-	if len(i.spans) > 0 && !i.node.Changing() && !i.fresh(i.c.cfg.Now()) {
+	if i.spans.Len() > 0 && !i.node.Changing() && !i.fresh(i.c.cfg.Now()) {
 		// What was read ahead may be older than the attributes allow. A READ would
 		// return new ones with its reply.
 		i.mu.Unlock()
@@ -112,10 +112,10 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64) (got int, 
 		pos := off + int64(got)
 		want := min(len(dst)-got, i.c.cfg.RSize)
 		i.mu.Lock()
-		s, next := i.findSpan(pos)
+		s, next := i.spans.Find(pos)
 		shared := s != nil && share
 		if shared {
-			s.users++
+			s.Join()
 			i.mu.Unlock()
 		} else {
 			i.mu.Unlock()
@@ -127,20 +127,20 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64) (got int, 
 			}
 		}
 		select {
-		case <-s.done:
+		case <-s.Done:
 		case <-ctx.Done():
 			i.mu.Lock()
 			i.leaveSpan(s, 0)
 			i.mu.Unlock()
 			return got, ctx.Err()
 		}
-		// s.n and s.err do not change any more.
+		// s.N and s.Err do not change any more.
 		n := 0
-		if have := int64(s.n) - (pos - s.off); s.err == nil && have > 0 {
-			n = copy(dst[got:], s.buf.Bytes()[pos-s.off:s.n])
+		if have := int64(s.N) - (pos - s.Off); s.Err == nil && have > 0 {
+			n = copy(dst[got:], s.Buf.Bytes()[pos-s.Off:s.N])
 		}
-		ended := s.err == nil && s.n < s.ask && pos+int64(n) == s.off+int64(s.n)
-		over := s.err == nil && n == 0
+		ended := s.Err == nil && s.N < s.Ask && pos+int64(n) == s.Off+int64(s.N)
+		over := s.Err == nil && n == 0
 		i.mu.Lock()
 		i.leaveSpan(s, n)
 		i.mu.Unlock()
@@ -150,7 +150,7 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64) (got int, 
 		}
 		// A shared READ may have failed because of its own user or context, or have
 		// found the end of the file where it was before a later write.
-		share = s.err == nil && !ended && !over
+		share = s.Err == nil && !ended && !over
 	}
 	return got, nil
 }
@@ -165,13 +165,14 @@ func (f *File) fetchExact(ctx context.Context, off int64, n int, share bool) (*s
 		return nil, err
 	}
 	i.mu.Lock()
-	if s, _ := i.findSpan(off); s != nil && share { // begun while we had no lock
-		s.users++
+	if s, _ := i.spans.Find(off); s != nil && share { // begun while we had no lock
+		s.Join()
 		i.mu.Unlock()
 		buf.Release()
 		return s, nil
 	}
-	s := i.addSpan(off, n, buf, false)
+	i.ownSpans()
+	s := i.spans.Add(off, n, buf, false)
 	i.mu.Unlock()
 	if err := i.fetch(ctx, f.cr, f.open, s); err != nil {
 		i.mu.Lock()
