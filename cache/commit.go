@@ -48,7 +48,7 @@ func (i *Inode) drain(ctx context.Context) error {
 
 // wait sleeps until there is news; mu is held, and is released meanwhile.
 func (i *Inode) wait(ctx context.Context) error {
-	wake := i.sleeper()
+	wake := i.waitChan()
 	i.mu.Unlock()
 	var err error
 	select {

@@ -37,7 +37,7 @@ func (l *Lent) Release() {
 // take makes l n bytes of s from at on, whose user the caller is.
 func (l *Lent) take(i *Inode, s *span, at, n int) {
 	i.refs.Add(1)
-	*l = Lent{i: i, s: s, b: s.buf.Bytes()[at : at+n : at+n]}
+	*l = Lent{i: i, s: s, b: s.Buf.Bytes()[at : at+n : at+n]}
 }
 
 // copyOut puts what was lent into dst instead; Inode.mu is held. l may be nil.

@@ -28,7 +28,7 @@ func (o *wbOwner) Departed(off, end int64) { (*Inode)(o).detachSpans(off, end) }
 func (i *Inode) pump() {
 	i.list()
 	if i.wb.Woken() {
-		i.awaken()
+		i.wakeAll()
 	}
 	i.start()
 }
