@@ -147,7 +147,7 @@ type QP interface {
 	// NewWindow makes a window that is not yet bound. Windows die with the
 	// connection; Free gives one back earlier.
 	NewWindow() (Window, error)
-	// PostRecv appends receives. posted tells how many were taken when err is
+	// PostRecv appends receives. posted is how many were taken when err is
 	// not nil. Each is consumed by one incoming Send.
 	PostRecv(wr []RecvWR) (posted int, err error)
 	// PostSend appends work requests to the send queue, in order. It may be
@@ -157,9 +157,9 @@ type QP interface {
 	// request number posted breaks the rules of its Op.
 	PostSend(wr []SendWR) (posted int, err error)
 	// PostAndReap is PostSend, and then takes completions of the send queue
-	// that are there by then, as many as wc has room for, in their order and
-	// whoever posted their requests. It may take none, and those it takes Wait
-	// is neither woken for nor returns.
+	// that are there by then, as many as wc has room for, in order, also of
+	// requests that other goroutines posted. It may take none. Wait is neither
+	// woken for those that it takes, nor returns them.
 	PostAndReap(wr []SendWR, wc []Completion) (posted, reaped int, err error)
 	// Wait fills wc with at least one completion, in the order of completion,
 	// and returns how many. It returns ctx.Err() when ctx ends first, ErrClosed

@@ -130,7 +130,7 @@ func daemon(rdmafs, dir string) (int, error) {
 	return r.PID, nil
 }
 
-// startLoopback runs go-fuse's example and waits for its word that the mount is
+// startLoopback runs go-fuse's example and waits until it reports that the mount is
 // usable; unmounted earlier, its own first access makes that fail.
 func startLoopback(bin, dir, data string) (*exec.Cmd, error) {
 	cmd := exec.Command(bin, dir, data)

@@ -1,16 +1,15 @@
 // Package hostile makes an NFS server that lies: its replies are well-formed
-// NFSv3, but what stands in them is absurd, contradicts what it said before, or
-// never comes to an end.
+// NFSv3, but their values are absurd, contradict earlier replies, or never come to
+// an end.
 //
-// A Liar stands before the handler of a server that speaks the truth, so that
-// what it serves otherwise is real, and the truth can be told again: a client
-// must then work as if nothing had been. Each Lie is a value with a name; Lies
-// lists them all. Trickle is the one that is told below RPC: a stream that
-// delivers one byte at a time.
+// A Liar wraps the handler of a correct server, so that the replies it leaves
+// alone are real, and the lying can be ended: a client must then work as if
+// nothing had happened. Each Lie is a value with a name; Lies lists them all.
+// Trickle lies below RPC: a stream that delivers one byte at a time.
 //
-// What a client owes its user while it is lied to: no panic, no memory without
-// a bound, no harm to other mounts and no request that outlives its timeout. It
-// does not owe right data, since the server is where data comes from.
+// What a client guarantees its user while the server lies: no panic, no unbounded
+// memory, no harm to other mounts and no request that outlives its timeout. It
+// cannot guarantee correct data, which the server supplies.
 //
 // The package starts no goroutine. Liar.mu guards its fields; it is held across
 // no call.

@@ -20,9 +20,9 @@ func setStatus(res wire.Message, s nfsclient.Status) bool {
 	return true
 }
 
-// anyField gives one field of res, whichever it is, a value that its type
-// allows. What results there are is the wire package's to say: a field that is
-// added there is lied about here.
+// anyField gives one field of res, chosen at random, a value that its type
+// allows. The fields are those of the wire package: one that is added there is
+// changed here, too.
 func anyField(r *rand.Rand, _ uint32, res wire.Message) bool {
 	var fields []reflect.Value
 	collect(reflect.ValueOf(res).Elem(), &fields)

@@ -10,32 +10,32 @@ import (
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
-// Lie is one way to lie. Tell changes the results of a procedure before they
-// are sent and reports whether it did. r is the liar's, and only for this call.
+// Lie is one way to lie. Apply changes the results of a procedure before they
+// are sent and reports whether it did. r is the liar's, for this call only.
 //
-// The results of READ come without their data, as a *wire.ReadRes in which only
-// Status and Count count.
+// The results of READ come without their data, as a *wire.ReadRes of which only
+// Status and Count are used.
 type Lie struct {
 	Name string
-	// About is what a client hears.
+	// About describes what a client receives.
 	About string
-	// Seldom: Tell is asked for one reply in three; otherwise for each.
+	// Seldom: Apply is called for one reply in three; otherwise for each.
 	Seldom bool
 	// Waits: requests may wait for as long as the lie lasts, as they would for a
 	// server that is away.
 	Waits bool
-	Tell  func(r *rand.Rand, proc uint32, res wire.Message) bool
+	Apply func(r *rand.Rand, proc uint32, res wire.Message) bool
 }
 
-// Liar serves as Handler does, until it is told to lie.
+// Liar serves as Handler does, until Set gives it a lie.
 type Liar struct {
 	transport.Handler
 
-	mu   sync.Mutex
-	rand *rand.Rand
-	lie  *Lie
-	told int
-	more chan struct{} // closed when told grows
+	mu      sync.Mutex
+	rand    *rand.Rand
+	lie     *Lie
+	applied int           // replies changed by lie
+	more    chan struct{} // closed when applied grows
 }
 
 // New puts a Liar before h. Its choices follow from seed.
@@ -43,30 +43,30 @@ func New(h transport.Handler, seed uint64) *Liar {
 	return &Liar{Handler: h, rand: rand.New(rand.NewPCG(seed, 1813)), more: make(chan struct{})}
 }
 
-// Set has lie told from now on, nothing but the truth if it is nil, and returns
-// how often the one before was told.
-func (l *Liar) Set(lie *Lie) (told int) {
+// Set applies lie from now on, or none if it is nil, and returns how often the
+// one before was applied.
+func (l *Liar) Set(lie *Lie) (applied int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	told, l.told = l.told, 0
+	applied, l.applied = l.applied, 0
 	l.lie = lie
-	return told
+	return applied
 }
 
-// Told is how often the lie that is set was told.
-func (l *Liar) Told() int {
+// Applied is how often the lie that is set was applied.
+func (l *Liar) Applied() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.told
+	return l.applied
 }
 
-// Await returns when the lie that is set was told n times, or with ctx's error.
+// Await returns when the lie that is set was applied n times, or with ctx's error.
 func (l *Liar) Await(ctx context.Context, n int) error {
 	for {
 		l.mu.Lock()
-		told, more := l.told, l.more
+		applied, more := l.applied, l.more
 		l.mu.Unlock()
-		if told >= n {
+		if applied >= n {
 			return nil
 		}
 		select {
@@ -77,7 +77,7 @@ func (l *Liar) Await(ctx context.Context, n int) error {
 	}
 }
 
-// Serve has the call served, and may change what comes of it.
+// Serve passes the call to the handler, and may change the reply.
 func (l *Liar) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
 	start := len(q.Reply.Bytes())
 	stat := l.Handler.Serve(ctx, q)
@@ -89,15 +89,15 @@ func (l *Liar) Serve(ctx context.Context, q *transport.Request) transport.Accept
 	if l.lie == nil || l.lie.Seldom && l.rand.IntN(3) != 0 {
 		return stat
 	}
-	told := false
+	changed := false
 	switch q.Proc {
 	case wire.ProcRead:
-		told = l.read(q, start)
+		changed = l.read(q, start)
 	default:
-		told = l.results(q, start)
+		changed = l.results(q, start)
 	}
-	if told {
-		l.told++
+	if changed {
+		l.applied++
 		close(l.more)
 		l.more = make(chan struct{})
 	}
@@ -112,7 +112,7 @@ func (l *Liar) results(q *transport.Request, start int) bool {
 	}
 	var r xdr.Reader
 	r.Reset(append([]byte(nil), q.Reply.Bytes()[start:]...), nil, nil)
-	if res.Parse(&r); r.End() != nil || !l.lie.Tell(l.rand, q.Proc, res) {
+	if res.Parse(&r); r.End() != nil || !l.lie.Apply(l.rand, q.Proc, res) {
 		return false
 	}
 	q.Reply.Truncate(start)
@@ -129,7 +129,7 @@ func (l *Liar) read(q *transport.Request, start int) bool {
 	count := len(b) - 12
 	whole := count >= start+92
 	var res wire.ReadRes
-	if !l.lie.Tell(l.rand, q.Proc, &res) {
+	if !l.lie.Apply(l.rand, q.Proc, &res) {
 		return false
 	}
 	switch {

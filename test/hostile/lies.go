@@ -10,23 +10,23 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
 )
 
-// Lies is every lie that is told in results.
+// Lies are all lies about results.
 func Lies() []Lie {
 	return []Lie{
-		{Name: "numbers", About: "sizes, file ids, modes, link counts and times without sense", Seldom: true, Tell: absurdNumbers},
-		{Name: "sizes", About: "each file has 2^64-1 bytes", Tell: hugeSizes},
-		{Name: "types", About: "types that change from call to call", Seldom: true, Tell: otherTypes},
-		{Name: "fileids", About: "everything has the same file id", Tell: sameFileIDs},
-		{Name: "handles", About: "handles that are empty, another's or too long", Seldom: true, Tell: otherHandles},
-		{Name: "names", About: "names that are empty, hold / or NUL, or are too long", Seldom: true, Tell: otherNames},
-		{Name: "cookies", About: "cookies that repeat", Seldom: true, Tell: otherCookies},
-		{Name: "same cookie", About: "a listing that comes back to its beginning for ever", Tell: sameCookie},
-		{Name: "endless", About: "a listing that goes on for ever with new names", Tell: endlessListing},
-		{Name: "counts", About: "counts of bytes read or written that cannot be", Seldom: true, Tell: otherCounts},
-		{Name: "verifiers", About: "a write verifier that is new with each answer", Waits: true, Tell: newVerifiers},
-		{Name: "jukebox", About: "everything is to be asked again later", Waits: true, Tell: jukebox},
-		{Name: "statuses", About: "statuses that have nothing to do with the call", Seldom: true, Tell: otherStatuses},
-		{Name: "fields", About: "any value in any field", Seldom: true, Tell: anyField},
+		{Name: "numbers", About: "sizes, file ids, modes, link counts and times without sense", Seldom: true, Apply: absurdNumbers},
+		{Name: "sizes", About: "each file has 2^64-1 bytes", Apply: hugeSizes},
+		{Name: "types", About: "types that change from call to call", Seldom: true, Apply: otherTypes},
+		{Name: "fileids", About: "everything has the same file id", Apply: sameFileIDs},
+		{Name: "handles", About: "handles that are empty, another's or too long", Seldom: true, Apply: otherHandles},
+		{Name: "names", About: "names that are empty, hold / or NUL, or are too long", Seldom: true, Apply: otherNames},
+		{Name: "cookies", About: "cookies that repeat", Seldom: true, Apply: otherCookies},
+		{Name: "same cookie", About: "a listing that comes back to its beginning for ever", Apply: sameCookie},
+		{Name: "endless", About: "a listing that goes on for ever with new names", Apply: endlessListing},
+		{Name: "counts", About: "counts of bytes read or written that cannot be", Seldom: true, Apply: otherCounts},
+		{Name: "verifiers", About: "a write verifier that is new with each answer", Waits: true, Apply: newVerifiers},
+		{Name: "jukebox", About: "everything is to be asked again later", Waits: true, Apply: jukebox},
+		{Name: "statuses", About: "statuses that have nothing to do with the call", Seldom: true, Apply: otherStatuses},
+		{Name: "fields", About: "any value in any field", Seldom: true, Apply: anyField},
 	}
 }
 

@@ -85,7 +85,7 @@ func (g *Guest) boot(ctx context.Context, img image) (err error) {
 	return g.slirpAddrs(ctx, newQMP(monitor))
 }
 
-// there tells whether the guest as configured has the service.
+// there reports whether the guest as configured has the service.
 func (g *Guest) there(s Service) bool {
 	switch s {
 	case SIW, RXE:

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCrash has a guest die under a command: nobody waits for ever.
+// TestCrash ends a guest under a command: no call waits for good.
 func TestCrash(t *testing.T) {
 	ctx := limit(t)
 	Need(t, Config{})

@@ -20,7 +20,7 @@ type image struct {
 // ErrUnavailable is why this machine cannot run a guest as configured.
 var ErrUnavailable = errors.New("knfsd: not available here")
 
-// Available tells whether this machine has what a guest of the kind c needs to
+// Available reports whether this machine has what a guest of the kind c needs to
 // run; its error says what is missing and wraps ErrUnavailable.
 func Available(c Config) error {
 	missing := func(format string, a ...any) error {

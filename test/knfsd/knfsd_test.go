@@ -167,7 +167,7 @@ func testInline(t *testing.T, g *Guest) {
 			t.Error(err)
 		}
 	}
-	// The documented limits: told here so that a change of kernel is noticed.
+	// The documented limits, checked so that a change of kernel is noticed.
 	for _, n := range []int{1024, 4095, 65537} {
 		if err := g.SetInlineThreshold(ctx, n); err == nil {
 			t.Errorf("the server took a threshold of %d", n)

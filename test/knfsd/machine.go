@@ -61,7 +61,7 @@ func (m *machine) kill() {
 	<-m.done
 }
 
-// exited tells, without waiting, whether qemu has ended.
+// exited reports, without waiting, whether qemu has ended.
 func (m *machine) exited() bool {
 	select {
 	case <-m.done:

@@ -34,7 +34,7 @@ func asNobody(args ...string) *exec.Cmd {
 	return exec.Command(nobody[0], append(append([]string(nil), nobody[1:]...), args...)...)
 }
 
-// reads tells whether an ordinary user can read a file, and fails the test if
+// reads reports whether an ordinary user can read a file, and fails the test if
 // that fails for another reason than permission.
 func reads(t *testing.T, file string) bool {
 	t.Helper()
@@ -90,8 +90,8 @@ func denyByACL(t *testing.T, dir string, uid uint32) {
 	}
 }
 
-// TestWalkRights: with allow_other nobody walks through a directory that he may
-// not search, whoever has been there before.
+// TestWalkRights: with allow_other no user walks through a directory that he may
+// not search, even if another user has just done so.
 func TestWalkRights(t *testing.T) {
 	s := startServer(t, serverOptions{mode: 0o1777})
 	m := sharedMount(t, s, "tcp", "allow_other,actimeo=600")

@@ -20,7 +20,7 @@ func twoClients(t *testing.T) (a, b *Mounted) {
 	return s.mount(t, "rdma", ""), s.mount(t, "tcp", "")
 }
 
-// content is n bytes that tell the round and the place.
+// content is n bytes that depend on the round and the position.
 func content(round, n int) []byte {
 	b := make([]byte, 0, n+16)
 	for len(b) < n {

@@ -18,7 +18,7 @@ import (
 )
 
 // TestCutOverStores: what was stored through a mapping before open(O_TRUNC) is
-// cut, though the kernel is told to write that page while the server cuts.
+// cut, even if the kernel writes that page back while the server cuts.
 func TestCutOverStores(t *testing.T) {
 	came, release := make(chan struct{}), make(chan struct{})
 	var armed atomic.Bool

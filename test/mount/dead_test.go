@@ -20,13 +20,13 @@ import (
 	"github.com/rdmafs/rdmafs/test/posix"
 )
 
-// mute is a server that can be told to answer nothing.
+// mute is a server that answers nothing while it is set so.
 type mute struct {
 	*server
 	silent atomic.Bool
 	// hang keeps the connection, on which nothing comes any more.
 	hang bool
-	// asked gets a word when a call has come that is not answered.
+	// asked gets a value when a call that is not answered was received.
 	asked chan struct{}
 }
 
@@ -91,7 +91,7 @@ func awaitEnd(t *testing.T, pid int) (ended func()) {
 const hangMillis = 60_000
 
 // TestForcedUmount: the server is silent, a process waits for it, another holds
-// an unwritten file: umount -f and the daemon end all the same.
+// an unwritten file: umount -f and the daemon end nevertheless.
 func TestForcedUmount(t *testing.T) {
 	for _, who := range []struct {
 		name    string

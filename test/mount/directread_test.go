@@ -52,7 +52,7 @@ func TestReadBesideDirectWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer direct.Close()
-	// The mapping is never touched: it tells whether the kernel has the page.
+	// The mapping is never touched: mincore shows whether the kernel has the page.
 	page, err := unix.Mmap(int(buffered.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestReadersBesideDirectWriters(t *testing.T) {
 	}
 }
 
-// resident tells whether the kernel has a mapping's first page.
+// resident reports whether the kernel has a mapping's first page.
 func resident(t *testing.T, mapping []byte) bool {
 	t.Helper()
 	vec := make([]byte, 1)

@@ -112,7 +112,7 @@ func TestUmountErrors(t *testing.T) {
 	checkFailure(t, Command(t, nil, "status", "/proc"), fail, "type proc")
 }
 
-// closedPort is a port of 127.0.0.1 where nobody listens.
+// closedPort is a port of 127.0.0.1 without a listener.
 func closedPort(t *testing.T) int {
 	ln := listen(t)
 	port := ln.Addr().(*net.TCPAddr).Port

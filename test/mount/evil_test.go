@@ -32,7 +32,7 @@ type evil struct {
 	do    harm
 }
 
-// arm makes do the harm done from now on; nil ends it. It tells how much harm
+// arm makes do the harm done from now on; nil ends it. It returns how much harm
 // was done before.
 func (e *evil) arm(every int, do harm) (done int) {
 	e.mu.Lock()

@@ -68,8 +68,8 @@ func TestForeignChangeKeepsDirectories(t *testing.T) {
 			name := filepath.Join(dir, fmt.Sprintf("entry-%d", round))
 			must(os.WriteFile(filepath.Join(b.Dir, name), nil, 0o644))
 			// Opening the directory shows the change to the mount, which then
-			// tells the kernel. That this has happened shows in a name that it
-			// was told does not exist.
+			// invalidates the entry in the kernel. A name that did not exist shows
+			// that this has happened.
 			awaitForeign(t, name+" is there", func() bool {
 				_, err := os.ReadDir(filepath.Join(a.Dir, dir))
 				must(err)

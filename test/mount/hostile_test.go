@@ -49,7 +49,7 @@ func TestHostileReplies(t *testing.T) {
 			failed := 0
 			within(t, func() {
 				for range c.ops {
-					if err := poke(t, r, m.Dir, want); err != nil {
+					if err := randomOp(t, r, m.Dir, want); err != nil {
 						failed++
 					}
 				}
@@ -61,7 +61,7 @@ func TestHostileReplies(t *testing.T) {
 			t.Logf("%d replies spoilt, %d of %d operations failed", done, failed, c.ops)
 			recovers(t, m)
 			for range 20 {
-				if err := poke(t, r, m.Dir, want); err != nil {
+				if err := randomOp(t, r, m.Dir, want); err != nil {
 					t.Errorf("after the server behaves again: %v", err)
 				}
 			}
@@ -87,9 +87,9 @@ func fill(t *testing.T, dir string) map[string][]byte {
 	return want
 }
 
-// poke does one thing on the mount. Failures are the caller's to judge, but
+// randomOp does one thing on the mount. Failures are the caller's to judge, but
 // wrong data is not.
-func poke(t *testing.T, r *rand.Rand, dir string, want map[string][]byte) error {
+func randomOp(t *testing.T, r *rand.Rand, dir string, want map[string][]byte) error {
 	name := fmt.Sprint("file", r.IntN(len(want)))
 	at := filepath.Join(dir, name)
 	switch r.IntN(5) {

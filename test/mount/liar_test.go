@@ -30,11 +30,11 @@ func TestHostileResults(t *testing.T) {
 			want := fill(t, s.export)
 			m := s.mount(t, "tcp", "soft,timeo=10,noac")
 			l.Set(&lie)
-			teased := make(chan struct{})
-			go runUntil(teased, func() {
+			ended := make(chan struct{})
+			go runUntil(ended, func() {
 				r := rand.New(rand.NewPCG(18, 13))
 				for i := range 150 {
-					hostile.Tease(r, filepath.Join(m.Dir, fmt.Sprint("file", r.IntN(len(want)))), filepath.Join(m.Dir, fmt.Sprint("own", i)))
+					hostile.RandomOp(r, filepath.Join(m.Dir, fmt.Sprint("file", r.IntN(len(want)))), filepath.Join(m.Dir, fmt.Sprint("own", i)))
 				}
 			})
 			// What waits for the server goes on when the lie ends.
@@ -45,10 +45,10 @@ func TestHostileResults(t *testing.T) {
 					t.Errorf("no lie was told: %v", err)
 				}
 			} else {
-				await(t, ctx, teased)
+				await(t, ctx, ended)
 			}
 			told := l.Set(nil)
-			await(t, ctx, teased)
+			await(t, ctx, ended)
 			if told == 0 {
 				t.Error("no lie was told")
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // TestReadOpenForLong: a descriptor that stays open, and a mapping, show what
-// another client has written since, though the kernel has the pages and nobody
+// another client has written since, though the kernel has the pages and no process
 // asks for attributes.
 func TestReadOpenForLong(t *testing.T) {
 	const size = 20_000

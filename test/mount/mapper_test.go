@@ -63,7 +63,7 @@ func (role mmapRole) use(t *testing.T) {
 	}
 }
 
-// compare looks at all of the file when nobody uses it.
+// compare checks the whole file while no session uses it.
 func (f *mappedFile) compare(name string) error {
 	disk, err := os.ReadFile(f.disk)
 	if err != nil || !bytes.Equal(disk, f.want) {
@@ -78,7 +78,7 @@ func (f *mappedFile) compare(name string) error {
 }
 
 // whole compares all of the file, as file reads it and as a mapping shows it;
-// nobody changes it meanwhile.
+// no session changes it meanwhile.
 func (f *mappedFile) whole(file *os.File, m []byte) error {
 	got := make([]byte, mappedMost+1)
 	n, err := readAt(file, got, 0)
@@ -173,7 +173,7 @@ func (a *mapper) acknowledged(by string, off, end int) error {
 	return a.check("on disk after "+by, disk[min(off, len(disk)):], off, end)
 }
 
-// session opens and maps the file, uses it, and lets go of it.
+// session opens and maps the file, uses it, and closes it.
 func (a *mapper) session() (err error) {
 	a.say("open")
 	if a.f, err = os.OpenFile(a.here, os.O_CREATE|os.O_RDWR, 0o644); err != nil {

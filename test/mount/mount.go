@@ -39,8 +39,8 @@ var build = sync.OnceValues(func() (string, error) {
 	if raceBuild() {
 		args = append(args, "-race")
 		env = append(os.Environ(), "CGO_ENABLED=1")
-		// The daemons inherit it. A report is found in the end, whatever
-		// became of the daemon's standard error.
+		// The daemons inherit it. Reports are found at the end even if the
+		// daemon's standard error is lost.
 		if err := os.Setenv("GORACE", "log_path="+filepath.Join(dir, "race")); err != nil {
 			return "", err
 		}
@@ -71,7 +71,7 @@ func Binary(t testing.TB) string {
 	return bin
 }
 
-// raceBuild tells whether the daemons are built with the race detector:
+// raceBuild reports whether the daemons are built with the race detector:
 // RDMAFS_TEST_RACE=1 asks for it.
 func raceBuild() bool { return os.Getenv("RDMAFS_TEST_RACE") == "1" }
 
@@ -157,7 +157,7 @@ func Mount(t testing.TB, source string, o Options) *Mounted {
 			m.Umount(t)
 		}
 		if _, mounted, _ := mounttable.Find(o.Dir); mounted {
-			// The test has failed already; leave nothing behind all the same.
+			// The test has failed already; it must leave nothing behind nevertheless.
 			Command(t, m.wrapper, "umount", "-f", o.Dir)
 		}
 	})

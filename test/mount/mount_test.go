@@ -163,7 +163,7 @@ func TestForeground(t *testing.T) {
 	}
 }
 
-// TestStatsText: the words of "rdmafs stats" and "rdmafs status" that people and
+// TestStatsText: the text of "rdmafs stats" and "rdmafs status" that people and
 // the demo read.
 func TestStatsText(t *testing.T) {
 	s := startServer(t, serverOptions{})

@@ -12,7 +12,7 @@ import (
 )
 
 // TestNarrowPath: over RoCE from a host with jumbo frames to one without, data is
-// written and read all the same, and doctor and status say what became of the
+// written and read nevertheless, and doctor and status say what became of the
 // path MTU.
 func TestNarrowPath(t *testing.T) {
 	a, b := netns.Hosts(t, 9000)

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// TestPlainOutput: the words of a mount are its user's. Whoever prints them,
+// TestPlainOutput: the user who mounts chooses its words. Every command that prints them,
 // root too, prints no orders to a terminal.
 func TestPlainOutput(t *testing.T) {
 	const evil = "evil\x1b]0;owned\x07\u009b2J\u202eend"

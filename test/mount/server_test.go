@@ -31,7 +31,7 @@ type serverOptions struct {
 	clockAhead int64
 	// mode of the exported directory; 0o755 when 0.
 	mode os.FileMode
-	// squashRoot has the server take root for nobody.
+	// squashRoot makes the server treat root as the anonymous user.
 	squashRoot bool
 	rdma       rpcrdma.ServerConfig
 	// roce has the server speak RoCEv2 instead of iWARP.

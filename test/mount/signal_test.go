@@ -24,8 +24,8 @@ func holdFile(t *testing.T, wrapper []string, name string) (release func()) {
 	}
 }
 
-// startUntil starts a process that says a word and then waits for its input,
-// which the caller closes, to end. It returns when the word was said.
+// startUntil starts a process that prints a line and then waits for the end of
+// its input, which the caller closes. It returns when the line was printed.
 func startUntil(t *testing.T, cmd *exec.Cmd, word string) (input io.Closer) {
 	t.Helper()
 	k := startTalk(t, cmd)
@@ -61,7 +61,7 @@ func startTalk(t *testing.T, cmd *exec.Cmd) *talk {
 	return &talk{t, cmd, input, bufio.NewReader(output)}
 }
 
-// await returns when the process has said a word.
+// await returns when the process has printed a line.
 func (k *talk) await(word string) {
 	k.t.Helper()
 	if line, err := k.out.ReadString('\n'); err != nil || line != word+"\n" {

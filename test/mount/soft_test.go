@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestSoftServerGone: on a soft mount whose server has ended, with nobody
+// TestSoftServerGone: on a soft mount whose server has ended, with no process
 // listening in its place, stat and open fail with EIO, whatever the attempts to
 // connect failed with.
 func TestSoftServerGone(t *testing.T) {

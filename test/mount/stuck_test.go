@@ -58,7 +58,7 @@ func TestMountOntoSilent(t *testing.T) {
 	}
 }
 
-// TestStoppedDaemon: a daemon that is there and answers nobody keeps no command
+// TestStoppedDaemon: a daemon that exists and does not answer keeps no command
 // waiting. Only umount -f unmounts then.
 func TestStoppedDaemon(t *testing.T) {
 	s := startServer(t, serverOptions{})

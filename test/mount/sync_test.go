@@ -63,7 +63,7 @@ func TestSyncCommand(t *testing.T) {
 	checkFailure(t, Command(t, nil, "sync"), usage, "MOUNTPOINT")
 }
 
-// writeLines writes each line of its input to a file, and says so.
+// writeLines writes each line of its input to a file, and acknowledges it.
 func writeLines(t *testing.T, name string) {
 	f, err := os.Create(name)
 	if err != nil {
@@ -79,7 +79,7 @@ func writeLines(t *testing.T, name string) {
 		}
 		fmt.Println("written")
 	}
-	_ = f.Close() // may tell of what was lost
+	_ = f.Close() // may return the error of lost data
 }
 
 // TestSyncOfUser: it finds an ordinary user's daemon, for that user and for

@@ -79,7 +79,7 @@ func SourceTree(t testing.TB) string {
 	return root
 }
 
-// CopyTree copies from to to, which must not exist, telling after each file.
+// CopyTree copies from to to, which must not exist, and reports each file.
 func CopyTree(t testing.TB, from, to string, each func(n int)) {
 	t.Helper()
 	n := 0

@@ -48,7 +48,7 @@ func TestAppendUnseen(t *testing.T) {
 	}
 }
 
-// TestSpliceUnseen: who opens a file that has grown elsewhere and splices it,
+// TestSpliceUnseen: a process that opens a file that has grown elsewhere and splices it,
 // without asking for its size, gets all of it.
 func TestSpliceUnseen(t *testing.T) {
 	a, b := twoClients(t)

@@ -34,8 +34,8 @@ func (h Host) up(mtu int) error {
 	})
 }
 
-// Cut has the host's system cut what it would leave to the card to be cut, so that
-// frames on the cable are such as a real one has.
+// Cut makes the host's kernel segment what it would leave to the card, so that
+// frames on the cable are like those on a real one.
 func (h Host) Cut() error {
 	return h.Do(func() error { return IP(fmt.Sprintf("link set %s gso_max_segs 1", Link)) })
 }
@@ -90,7 +90,7 @@ func joinRelayed(a, b Host, middle *NS, mtu int, w Weather) (*Relay, error) {
 			err = h.up(mtu)
 		}
 	}
-	// The weather is each packet's.
+	// The weather is applied to each packet.
 	for _, h := range []Host{a, b} {
 		if err == nil {
 			err = h.Cut()
@@ -133,7 +133,7 @@ func NewNet(mtu int, weather *Weather) (*Net, error) {
 	return n, nil
 }
 
-// Close ends the relay and gives the namespaces up.
+// Close ends the relay and releases the namespaces.
 func (n *Net) Close() error {
 	if n.Relay != nil {
 		n.Relay.close()

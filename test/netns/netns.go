@@ -34,7 +34,7 @@ func New() (*NS, error) {
 	return n, nil
 }
 
-// Close gives the namespace up; it is gone when nobody else holds it.
+// Close releases the namespace; it is removed when no process holds it.
 func (n *NS) Close() error {
 	if n.file == nil {
 		return nil
@@ -55,8 +55,8 @@ func (n *NS) Do(f func() error) error {
 }
 
 // elsewhere runs f on a thread that enter has moved to another network
-// namespace, and moves the thread back. A thread that cannot return is given
-// up: it ends with the goroutine.
+// namespace, and moves the thread back. A thread that cannot return ends with
+// the goroutine.
 func elsewhere(enter, f func() error) error {
 	runtime.LockOSThread()
 	home, err := os.Open("/proc/thread-self/ns/net")

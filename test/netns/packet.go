@@ -32,7 +32,7 @@ func packetSocket(card string, flags int, options []sockopt) (fd int, err error)
 	if err := unix.IoctlIfreq(fd, unix.SIOCGIFINDEX, r); err != nil {
 		return -1, os.NewSyscallError("SIOCGIFINDEX", err)
 	}
-	// The kernel wants the protocol in the order of the network.
+	// The kernel takes the protocol in network byte order.
 	all := binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: int(r.Uint32())}); err != nil {
 		return -1, os.NewSyscallError("bind", err)

@@ -35,7 +35,7 @@ func Record(t testing.TB, h Host, path string) *Recorder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A read that finds nothing for so long looks if it is to stop.
+	// How long a read waits before it checks whether to stop.
 	look := unix.NsecToTimeval(int64(20 * time.Millisecond))
 	if err := unix.SetsockoptTimeval(r.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &look); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func (r *Recorder) record() error {
 	}
 }
 
-// whole checks that the kernel had to drop nothing.
+// whole checks that the kernel dropped nothing.
 func (r *Recorder) whole() error {
 	st, err := unix.GetsockoptTpacketStats(r.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err == nil && st.Drops > 0 {

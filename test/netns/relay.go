@@ -16,19 +16,19 @@ import (
 // Weather is what a relay does to the frames of UDP port 4791; it leaves others
 // alone.
 type Weather struct {
-	// All has it done to every frame of IP.
+	// All applies it to every IP frame.
 	All bool
 	// Loss, Double and Reorder are probabilities for each frame: to be lost, to
-	// come twice, and to come after frames that were sent after it.
+	// be delivered twice, and to be delivered after frames sent later.
 	Loss, Double, Reorder float64
 	// Delay is each frame's.
 	Delay time.Duration
-	// Seed makes the same dice.
+	// Seed makes the random choices repeatable.
 	Seed uint64
 }
 
-// late is by how much a reordered frame, or the second of a doubled one, is
-// later than its time.
+// late is the extra delay of a reordered frame, and of the second copy of a
+// doubled one.
 const late = 3 * time.Millisecond
 
 // Relay forwards frames between two cards of a namespace.
@@ -37,24 +37,24 @@ type Relay struct {
 	run     sync.WaitGroup
 	weather atomic.Pointer[Weather]
 
-	// Seen counts frames that were subject to the weather; Lost, Doubled and
-	// Reordered those that it hit.
+	// Seen counts frames that the weather applies to; Lost, Doubled and Reordered
+	// those that it changed.
 	Seen, Lost, Doubled, Reordered atomic.Uint64
 }
 
 // way is one direction.
 type way struct {
 	r       *Relay
-	dice    *rand.Rand
+	rand    *rand.Rand
 	in, out *os.File
 
 	mu    sync.Mutex
 	queue frames
-	// more tells runDeliver that the head of the queue has changed.
+	// more wakes runDeliver when the head of the queue has changed.
 	more chan struct{}
 }
 
-// frame waits for its time.
+// frame waits until it is to be delivered.
 type frame struct {
 	at time.Time
 	// n keeps frames of the same time in order.
@@ -123,7 +123,7 @@ func newRelay(n *NS, w Weather) (*Relay, error) {
 	r.Set(w)
 	for i := range r.ways {
 		r.ways[i] = &way{r: r, in: cards[i], out: cards[1-i], more: make(chan struct{}, 1),
-			dice: rand.New(rand.NewPCG(w.Seed, uint64(i)))}
+			rand: rand.New(rand.NewPCG(w.Seed, uint64(i)))}
 	}
 	for _, x := range r.ways {
 		r.run.Add(2)
@@ -133,8 +133,8 @@ func newRelay(n *NS, w Weather) (*Relay, error) {
 	return r, nil
 }
 
-// Set changes the weather for the frames that come from now on. The dice stay
-// those of the first.
+// Set changes the weather for the frames received from now on. The random
+// numbers go on from the first seed.
 func (r *Relay) Set(w Weather) { r.weather.Store(&w) }
 
 // close ends the relay.
@@ -165,7 +165,7 @@ func (w *way) runRead() {
 	}
 }
 
-// forward rolls the dice for a frame, which it borrows.
+// forward decides what happens to a frame, which it borrows.
 func (w *way) forward(b []byte) {
 	x := w.r.weather.Load()
 	if !isRoCE(b[vnetHeader:]) && !(x.All && isIP(b[vnetHeader:])) {
@@ -174,15 +174,15 @@ func (w *way) forward(b []byte) {
 	}
 	w.r.Seen.Add(1)
 	at := time.Now().Add(x.Delay)
-	if w.dice.Float64() < x.Loss {
+	if w.rand.Float64() < x.Loss {
 		w.r.Lost.Add(1)
 		return
 	}
-	if w.dice.Float64() < x.Double {
+	if w.rand.Float64() < x.Double {
 		w.r.Doubled.Add(1)
 		w.later(at.Add(late), b)
 	}
-	if w.dice.Float64() < x.Reorder {
+	if w.rand.Float64() < x.Reorder {
 		w.r.Reordered.Add(1)
 		w.later(at.Add(late), b)
 		return
@@ -194,8 +194,8 @@ func (w *way) forward(b []byte) {
 	w.later(at, b)
 }
 
-// isRoCE tells frames to port 4791 from others; fragments and extension headers
-// are neither sent nor expected.
+// isRoCE reports whether a frame is for UDP port 4791; fragments and extension
+// headers are neither sent nor expected.
 func isRoCE(f []byte) bool {
 	const udp, port = 17, 4791
 	switch {
@@ -207,7 +207,7 @@ func isRoCE(f []byte) bool {
 	return false
 }
 
-// isIP tells frames of IP from those of ARP and the like.
+// isIP reports whether a frame is IP, not ARP or the like.
 func isIP(f []byte) bool {
 	return len(f) >= 14 && (f[12] == 8 && f[13] == 0 || f[12] == 0x86 && f[13] == 0xdd)
 }

@@ -68,7 +68,7 @@ type Config struct {
 	// Wrap, when not nil, is given the server's handler and returns the one
 	// that transports call.
 	Wrap func(transport.Handler) transport.Handler
-	// Log is told of clients and listeners that come and go. Default: nothing.
+	// Log gets clients and listeners that come and go. It may be nil.
 	Log *slog.Logger
 }
 
@@ -94,7 +94,7 @@ const (
 	Crash
 )
 
-// Event is a call that a fault may befall.
+// Event is a call that a fault may be applied to.
 type Event struct {
 	Transport, Peer  string
 	XID              uint32
@@ -104,14 +104,14 @@ type Event struct {
 }
 
 // Faults are hooks for tests. ctx ends with the server, or with the connection
-// where the transport can tell.
+// if the transport reports that.
 type Faults struct {
-	// Before is asked when a call has come, After when its reply is ready.
+	// Before is called when a call has been received, After when its reply is ready.
 	Before, After func(ctx context.Context, e Event) Action
-	// Sync is asked before each fsync of a file; an error stands for its own.
+	// Sync is called before each fsync of a file; its error replaces the fsync.
 	Sync func() error
-	// Write is asked before n bytes are written to a file; an error, ENOSPC say,
-	// stands for the write's own.
+	// Write is called before n bytes are written to a file; its error, ENOSPC say,
+	// replaces the write.
 	Write func(n int) error
 }
 

@@ -24,7 +24,7 @@ const (
 	dupSum = 512
 )
 
-// dupKey tells calls apart. The client's port is left out: it changes with the
+// dupKey identifies a call. The client's port is left out: it changes with the
 // connection over which the call is sent again.
 type dupKey struct {
 	host            string
@@ -57,7 +57,8 @@ func newDupCache(limit int) *dupCache {
 	return d
 }
 
-// cached tells which procedures are remembered: all that change something.
+// cached reports whether a procedure's replies are remembered: those of all that
+// change something.
 func cached(proc uint32) bool {
 	switch proc {
 	case wire.ProcSetAttr, wire.ProcWrite, wire.ProcCreate, wire.ProcMkdir, wire.ProcSymlink, wire.ProcMknod,

@@ -20,22 +20,22 @@ func (h *handler) Serve(ctx context.Context, q *transport.Request) transport.Acc
 	}
 	e := Event{Transport: q.Transport, Peer: q.Peer, XID: q.XID, Prog: q.Prog, Vers: q.Vers, Proc: q.Proc}
 	if f := s.cfg.Faults.Before; f != nil {
-		if lost := s.befall(ctx, f(ctx, e)); lost {
+		if lost := s.applyFault(ctx, f(ctx, e)); lost {
 			return transport.NoReply
 		}
 	}
 	stat, replayed := s.dispatch(ctx, q)
 	if f := s.cfg.Faults.After; f != nil {
 		e.Replayed = replayed
-		if lost := s.befall(ctx, f(ctx, e)); lost {
+		if lost := s.applyFault(ctx, f(ctx, e)); lost {
 			return transport.NoReply
 		}
 	}
 	return stat
 }
 
-// befall carries out a fault and tells whether the call is lost by it.
-func (s *Server) befall(ctx context.Context, a Action) bool {
+// applyFault carries out a fault and reports whether the call is lost by it.
+func (s *Server) applyFault(ctx context.Context, a Action) bool {
 	switch a {
 	case Drop:
 		return true

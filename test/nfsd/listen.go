@@ -24,7 +24,7 @@ type listener struct {
 	// context ends.
 	open  func(at netip.AddrPort) (netip.AddrPort, func(context.Context) error, error)
 	stats func() rpcrdma.ServerStats
-	// close gives back what outlives a stop.
+	// close releases what outlives a stop.
 	close func() error
 
 	// Of the serving now under way, guarded by Server.life:

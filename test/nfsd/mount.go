@@ -17,7 +17,7 @@ import (
 // maxMounts bounds the list that DUMP returns, which is for information only.
 const maxMounts = 1024
 
-// mountList is who has mounted what, as far as clients have told.
+// mountList are the mounts that clients have reported.
 type mountList struct {
 	mu sync.Mutex
 	m  map[wire.MountEntry]struct{}

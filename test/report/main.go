@@ -1,6 +1,6 @@
-// Command report reads "go test -json" and prints what a person wants of it: a
-// line a package, all that a failed test said, and each skipped test with its
-// reason. It ends with the counts, and fails if anything failed or nothing ran.
+// Command report reads "go test -json" and prints a line for each package, the
+// whole output of each failed test, and each skipped test with its reason. It
+// ends with the counts, and fails if anything failed or nothing ran.
 package main
 
 import (

@@ -2,8 +2,8 @@
 // tests: it takes and drops registrations, lists them, and answers GETADDR as
 // real ones do, for the transport of the question and not the one asked about.
 //
-// It owns the registrations of one test, and refuses UDP, the port mapper's
-// version 2, indirect calls and any notion of whose a registration is.
+// It owns the registrations of one test. It has no UDP, no version 2 of the port
+// mapper and no indirect calls, and does not record who made a registration.
 //
 // Start's goroutine is joined when the test ends.
 package rpcbindtest

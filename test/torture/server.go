@@ -113,7 +113,7 @@ func RunServer(arg string) error {
 				continue
 			}
 		case "told":
-			fmt.Println(liar.Told())
+			fmt.Println(liar.Applied())
 			continue
 		case "truth":
 			fmt.Println(liar.Set(nil))

@@ -19,7 +19,7 @@ func RunTeaser(dir string) error {
 	go runStop(&stop)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := 0; !stop.Load(); i++ {
-		hostile.Tease(r, filepath.Join(dir, "truth"), filepath.Join(dir, fmt.Sprint("own", i%50)))
+		hostile.RandomOp(r, filepath.Join(dir, "truth"), filepath.Join(dir, fmt.Sprint("own", i%50)))
 		if _, err := fmt.Println("teased"); err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@
 //
 //   - A key (the STag) is random, valid on one connection, and bound to one
 //     segment. Remote addresses count from a random base of each registered
-//     arena: they tell nothing about the process.
+//     arena: they reveal nothing about the process.
 //   - Data of Writes, Reads and Sends moves between the socket and registered
 //     memory by readv and writev, with no staging copy except for what was
 //     read together with a header (at most rxBuffer bytes).

@@ -95,7 +95,7 @@ func TestInitiator(t *testing.T) {
 			t.Errorf("request %+v", req)
 		}
 		if s.conn.ReadsOut() != 3 || s.conn.crc || string(s.conn.PrivateData()) != "hi" {
-			t.Errorf("settled on %d reads, CRC %v, private data %q", s.conn.ReadsOut(), s.conn.crc, s.conn.PrivateData())
+			t.Errorf("negotiated %d reads, CRC %v, private data %q", s.conn.ReadsOut(), s.conn.crc, s.conn.PrivateData())
 		}
 	})
 	t.Run("peer turns CRC on", func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestInitiator(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.conn.ReadsOut() != 16 {
-			t.Errorf("settled on %d reads", s.conn.ReadsOut())
+			t.Errorf("negotiated %d reads", s.conn.ReadsOut())
 		}
 	})
 	t.Run("rejected", func(t *testing.T) {
@@ -290,8 +290,8 @@ func TestSilentServerIsProbed(t *testing.T) {
 		return appendMPA(nil, &mpaFrame{reply: true, revision: 2, enhanced: true, ird: 1, ord: 1})
 	}, func(p *net.TCPConn) {
 		send := fpdu(header{last: true, op: opSend, msn: 1}, []byte("call"))
-		nudge := fpdu(header{tagged: true, last: true, op: opWrite}, nil)
-		b := make([]byte, len(send)+len(nudge))
+		probe := fpdu(header{tagged: true, last: true, op: opWrite}, nil)
+		b := make([]byte, len(send)+len(probe))
 		if _, err := io.ReadFull(p, b); err != nil {
 			t.Errorf("no second segment: %v", err)
 		}

@@ -120,7 +120,7 @@ func parseTerminate(b []byte) error {
 	swapped := code&0x0f00<<4 | code&0xf000>>4 | code&0x00ff
 	_, known := termNames[code]
 	_, knownSwapped := termNames[swapped]
-	// The flag bits tell them apart when both readings have a name: the
+	// The flag bits decide when both readings have a name: the
 	// standard's are the three high ones of byte 2.
 	if knownSwapped && (!known || b[2]&0xe0 == 0 && b[2]&0x07 != 0) {
 		return &terminated{swapped, true}

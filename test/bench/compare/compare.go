@@ -32,7 +32,7 @@ type Results struct {
 	Values  map[string]map[string][]float64 // metric → system → one value a round
 }
 
-// Metric is what a figure tells.
+// Metric is what is measured.
 type Metric struct {
 	Name, Unit string
 	Cost       bool // less is better

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// addressEnv tells the tests in the guest the server's address: adapters are not
+// addressEnv has the server's address for the tests in the guest: adapters are not
 // on loopback.
 const addressEnv = "RDMAFS_INTEROP_ADDR"
 

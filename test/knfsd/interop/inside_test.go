@@ -82,7 +82,7 @@ func TestInsideSIW(t *testing.T) {
 }
 
 // TestInsideUser mounts as an ordinary user, who may lock 8 MiB of memory: with
-// smaller buffers, and a word about it.
+// smaller buffers, and a note about it.
 func TestInsideUser(t *testing.T) {
 	as := func(args ...string) string { return strings.Join(append(slices.Clone(knfsd.AsTester), args...), " ") }
 	dir := guest(t, here{}, as("mktemp", "-d"))

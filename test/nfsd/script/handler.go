@@ -101,7 +101,7 @@ func results(q *transport.Request, start int, into wire.Message) bool {
 	return r.End() == nil
 }
 
-// learn notes handles and verifiers.
+// learn records handles and verifiers.
 func (s *Script) learn(q *transport.Request, start int, name, freeze string) {
 	var h nfsclient.Handle
 	switch q.Proc {

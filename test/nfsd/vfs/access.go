@@ -81,7 +81,7 @@ func (t *Tree) ask(c *Cred, n *Node, want uint32) (has uint32, err error) {
 	return has, nil
 }
 
-// mayIO tells whether c may read or write n. The owner always may: the client
+// mayIO reports whether c may read or write n. The owner always may: the client
 // checked when the file was opened, and the mode may have changed since. What
 // may be executed may be read.
 func (t *Tree) mayIO(c *Cred, n *Node, st *Stat, want uint32) error {

@@ -187,8 +187,8 @@ func (t *Tree) Commit(n *Node, ch *Change) error {
 	return err
 }
 
-// sync is fsync or fdatasync. The kernel tells a descriptor of a failure once,
-// so nobody else may sync n between the failure and its being made known.
+// sync is fsync or fdatasync. The kernel reports a failure once per
+// descriptor, so no other goroutine may sync n before the failure is recorded.
 func (t *Tree) sync(n *Node, fd int, dataOnly bool) error {
 	if t.cfg.SyncFault == nil && t.cfg.SyncFailed == nil {
 		return syncFD(fd, dataOnly)

@@ -157,7 +157,7 @@ func (n *Node) keepStream(s *dirStream) {
 
 // ReadDir hands out dir's entries behind cookie (0: from the start) until emit
 // refuses one, which is handed out again when asked for by the cookie before.
-// eof tells that there are no more. With plus, emit runs as c and may call
+// eof: there are no more. With plus, emit runs as c and may call
 // Child. st is dir's attributes just now.
 func (t *Tree) ReadDir(c *Cred, dir *Node, st *Stat, cookie uint64, plus bool, emit func(*Dirent) bool) (eof bool, err error) {
 	if !dir.IsDir() {

@@ -25,7 +25,7 @@ const (
 	maxKernel = maxHandle - handleHead - 4 - handleMac
 )
 
-// inode names a file while it exists, and gen tells it from those that had the
+// inode names a file while it exists, and gen distinguishes it from those that had the
 // number before.
 type inode struct{ dev, ino, gen uint64 }
 

@@ -19,7 +19,7 @@ type Cred struct {
 // as the server itself.
 type identity struct{ groups, active bool }
 
-// can tells whether this process may act for others: it is root, and a change
+// can reports whether this process may act for others: it is root, and a change
 // of the file system user takes effect.
 func canAssume() bool {
 	if os.Geteuid() != 0 {
@@ -79,7 +79,7 @@ func (id identity) drop() {
 	runtime.UnlockOSThread()
 }
 
-// setFSID sets a file system id and tells whether it took: the calls report no
+// setFSID sets a file system id and reports whether that worked: the calls report no
 // failure, but an impossible id changes nothing and returns the one in force.
 func setFSID(trap uintptr, id uint32) bool {
 	unix.RawSyscall(trap, uintptr(id), 0, 0)

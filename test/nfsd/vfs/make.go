@@ -110,7 +110,7 @@ func (t *Tree) createFile(c *Cred, dir *Node, name string, how CreateHow, s *Set
 func (t *Tree) finishFile(c *Cred, fd int, mode uint32, s *SetAttr, st *Stat) (*Node, error) {
 	err := statFD(fd, st)
 	if err == nil {
-		err = t.settleNew(c, fd, fd, mode, s, st)
+		err = t.finishAttrs(c, fd, fd, mode, s, st)
 	}
 	path := -1
 	if err == nil {
@@ -136,9 +136,9 @@ func (t *Tree) finishFile(c *Cred, fd int, mode uint32, s *SetAttr, st *Stat) (*
 	return n, nil
 }
 
-// settleNew sets of s what a new file does not have yet: what the process's
+// finishAttrs sets of s what a new file does not have yet: what the process's
 // umask took away, and everything that creating cannot give.
-func (t *Tree) settleNew(c *Cred, fd, wr int, mode uint32, s *SetAttr, st *Stat) error {
+func (t *Tree) finishAttrs(c *Cred, fd, wr int, mode uint32, s *SetAttr, st *Stat) error {
 	rest := *s
 	rest.Set &^= SetMode
 	if rest.Set&SetUID != 0 && rest.UID == st.Uid {
@@ -168,7 +168,7 @@ func (t *Tree) settleNew(c *Cred, fd, wr int, mode uint32, s *SetAttr, st *Stat)
 
 // undo removes what could not be finished.
 func (t *Tree) undo(dir *Node, name string, flags int) {
-	// Nobody has seen the new file; should it stay, it does as an empty one.
+	// No client has seen the new file; if it cannot be removed it stays empty.
 	_ = unix.Unlinkat(dir.fd, name, flags)
 }
 
@@ -253,7 +253,7 @@ func (t *Tree) makeName(c *Cred, dir *Node, name string, mode uint32, undo int, 
 	fd, err := unix.Openat(dir.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == nil {
 		if err = statFD(fd, st); err == nil {
-			err = t.settleNew(c, fd, -1, mode, s, st)
+			err = t.finishAttrs(c, fd, -1, mode, s, st)
 		}
 		if err != nil {
 			closeFD(fd)

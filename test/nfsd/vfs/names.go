@@ -95,7 +95,7 @@ func (t *Tree) lookupAs(c *Cred, dir *Node, name string, st *Stat) (*Node, int, 
 	return nil, fd, err
 }
 
-// beneath tells whether an open directory lies in the tree, or is its root: one
+// beneath reports whether an open directory lies in the tree, or is its root: one
 // that was moved out of it still has a handle, but no way up.
 func (t *Tree) beneath(fd int) bool {
 	at, owned := fd, false
@@ -221,8 +221,8 @@ func (t *Tree) unlink(c *Cred, dir *Node, name string, flags int, ch *Change) er
 	return t.endChange(dir, ch, err)
 }
 
-// gone lets go of a file that has lost a name: its descriptors would keep the
-// storage.
+// gone closes the descriptors of a file that has lost a name: they would keep
+// its storage.
 func (t *Tree) gone(dir *Node, name, handle string) {
 	t.forgetChild(dir, name, handle)
 	n := t.nodes.get(handle)
@@ -311,7 +311,7 @@ func (t *Tree) rename(c *Cred, fromDir *Node, fromName string, toDir *Node, toNa
 	return nil
 }
 
-// renameOnto tells EEXIST apart: a directory that is not empty, or a file of
+// renameOnto distinguishes what EEXIST means: a directory that is not empty, or a file of
 // another kind.
 func renameOnto(fromDir *Node, fromName string, toDir *Node, toName string) error {
 	var from, to Stat

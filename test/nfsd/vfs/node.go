@@ -21,8 +21,8 @@ type Node struct {
 	// syncMu makes a failed fsync known before the next one begins.
 	syncMu sync.Mutex
 
-	// ioMu is held to open a descriptor for I/O. They are closed only when
-	// nobody refers to the node.
+	// ioMu is held to open a descriptor for I/O. They are closed only when the
+	// node has no references.
 	ioMu       sync.Mutex
 	rdFD, wrFD atomic.Int32
 	wrReads    atomic.Bool  // wrFD can read too
@@ -47,7 +47,7 @@ func newNode(handle string, fd int, st *Stat) *Node {
 // Handle is the file's handle.
 func (n *Node) Handle() string { return n.handle }
 
-// IsDir and IsRegular tell the file's type.
+// IsDir and IsRegular report the file's type.
 func (n *Node) IsDir() bool     { return n.kind == unix.S_IFDIR }
 func (n *Node) IsRegular() bool { return n.kind == unix.S_IFREG }
 func (n *Node) IsSymlink() bool { return n.kind == unix.S_IFLNK }
@@ -55,14 +55,14 @@ func (n *Node) IsSymlink() bool { return n.kind == unix.S_IFLNK }
 // rd is the descriptor for reading, -1 when there is none.
 func (n *Node) rd() int { return int(n.rdFD.Load()) }
 
-// close gives everything back; nobody refers to n and it is in no table.
+// close releases everything; n has no references and is in no table.
 func (n *Node) close() {
 	n.closeIO()
 	closeFD(n.fd)
 	n.fd = -1
 }
 
-// closeIO closes the descriptors for I/O; nobody refers to n.
+// closeIO closes the descriptors for I/O; n has no references.
 func (n *Node) closeIO() {
 	closeFD(int(n.rdFD.Swap(-1)))
 	closeFD(int(n.wrFD.Swap(-1)))

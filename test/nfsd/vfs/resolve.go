@@ -51,7 +51,7 @@ func (t *Tree) adopt(fd int, st *Stat) (*Node, error) {
 	return t.nodes.add(newNode(h, fd, st)), nil
 }
 
-// sameMount tells whether a file lies in the mount that is exported.
+// sameMount reports whether a file lies in the mount that is exported.
 func (t *Tree) sameMount(st *Stat) bool {
 	if st.Mask&unix.STATX_MNT_ID == 0 {
 		return uint64(st.Dev_major)<<32|uint64(st.Dev_minor) == t.rootID.dev

@@ -107,8 +107,7 @@ func chmodFD(fd int, mode uint32) error {
 
 func closeFD(fd int) {
 	if fd >= 0 {
-		// A failed close leaves nothing to be done; lost writes are told by
-		// fsync.
+		// Nothing can be done about a failed close; fsync reports lost writes.
 		_ = unix.Close(fd)
 	}
 }

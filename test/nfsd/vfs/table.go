@@ -141,7 +141,7 @@ func (tb *table) all() []*Node {
 	return all
 }
 
-// clear closes every node. Nobody may refer to any.
+// clear closes every node. None may have references.
 func (tb *table) clear() {
 	for i := range tb.shard {
 		s := &tb.shard[i]

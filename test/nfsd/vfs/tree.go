@@ -16,8 +16,8 @@ import (
 type Config struct {
 	// Dir is the directory exported.
 	Dir string
-	// ID tells the tree from others; it stands in every handle and must be the
-	// same after a restart.
+	// ID identifies the tree; it is part of every handle and must be the same
+	// after a restart.
 	ID uint32
 	// ReadOnly refuses every change.
 	ReadOnly bool
@@ -34,10 +34,10 @@ type Config struct {
 	MaxOpen int
 	// InodeHandles refuses kernel handles.
 	InodeHandles bool
-	// SyncFault, when not nil, is asked before each fsync of a file; an error
-	// stands for the fsync's own.
+	// SyncFault, when not nil, is called before each fsync of a file; its error
+	// replaces the fsync.
 	SyncFault func() error
-	// WriteFault, when not nil, is asked before each write of n bytes to a file;
+	// WriteFault, when not nil, is called before each write of n bytes to a file;
 	// nothing is written when it returns an error.
 	WriteFault func(n int) error
 	// SyncFailed, when not nil, is called when the fsync of a file has failed,
@@ -68,7 +68,7 @@ type Tree struct {
 	index  index
 
 	walkMu sync.Mutex
-	missed map[inode]int64 // walks in vain, by when; guarded by walkMu
+	missed map[inode]int64 // failed walks, by when; guarded by walkMu
 
 	pending  atomic.Int64 // bytes of unstable writes in memory
 	stop     context.CancelFunc
@@ -143,7 +143,7 @@ func (t *Tree) setup(rd, fd int, st *Stat) error {
 	return nil
 }
 
-// canOpenHandles tells whether the root can be opened by a handle.
+// canOpenHandles reports whether the root can be opened by a handle.
 func (t *Tree) canOpenHandles(rd int) bool {
 	var h rawHandle
 	mount, err := handleAt(rd, &emptyPath[0], &h)
@@ -213,7 +213,7 @@ func processUmask() uint32 {
 	return 0o777
 }
 
-// Kernel tells whether handles are the kernel's.
+// Kernel reports whether handles are the kernel's.
 func (t *Tree) Kernel() bool { return t.kernel }
 
 // Root is the tree's root directory. The reference is the tree's own.

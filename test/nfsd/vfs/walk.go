@@ -62,8 +62,8 @@ func (t *Tree) findIndexed(k inode) (int, error) {
 	return t.openBeneath(path, k)
 }
 
-// walk goes through the tree, breadth first, until it meets k, and notes what
-// it sees. t.walkMu is held.
+// walk goes through the tree, breadth first, until it finds k, and records
+// what it sees. t.walkMu is held.
 func (t *Tree) walk(k inode) (int, error) {
 	type dir struct {
 		path string

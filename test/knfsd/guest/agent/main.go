@@ -159,7 +159,7 @@ func (a *agent) runCommand(id uint32, command string) {
 	}
 }
 
-// exitCode is the shell's way to tell a signal.
+// exitCode is the exit code by which the shell reports a signal.
 func exitCode(e *exec.ExitError) int {
 	if s, ok := e.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 		return 128 + int(s.Signal())

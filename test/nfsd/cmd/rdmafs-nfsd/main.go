@@ -1,9 +1,10 @@
 // Command rdmafs-nfsd serves directories over NFSv3, by TCP and by RDMA, until
-// it is told to stop by SIGTERM or SIGINT. When it serves it prints a line
+// SIGTERM or SIGINT. When it is ready it prints a line
 //
 //	ready tcp=ADDRESS rdma=ADDRESS roce=ADDRESS
 //
-// on stdout, of what it serves, and on SIGUSR1 its counters as a line of JSON.
+// on stdout, with the transports it serves, and on SIGUSR1 its counters as a line
+// of JSON.
 package main
 
 import (

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// Tease does one thing, by r's choice, on a mount of which nothing may be
-// expected, and does not mind what comes of it: with file, which may be there, or
-// with own, which it makes and removes. Either may pass for a FIFO, of which
-// opening would wait for a writer, or have a size that nobody has room for.
-func Tease(r *rand.Rand, file, own string) {
+// RandomOp does one operation, chosen by r, on a mount whose server may lie, and
+// ignores the outcome: on file, which may exist, or on own, which it makes and
+// removes. Either may appear to be a FIFO, whose opening would wait for a writer,
+// or to have a size beyond all memory.
+func RandomOp(r *rand.Rand, file, own string) {
 	switch r.IntN(5) {
 	case 0:
 		_, _ = os.Lstat(file)

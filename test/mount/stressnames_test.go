@@ -22,14 +22,14 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/roce/rocetest"
 )
 
-// TestNameStorm: names are made, moved and removed through two mounts while a
-// storm befalls their server. Each actor has names of its own, in directories
+// TestStressNames: names are made, moved and removed through two mounts while
+// their server delays calls, cuts connections and crashes. Each actor has names of its own, in directories
 // that all share. Every call does what a model says, or fails as it says, and
 // afterwards mount, disk and model agree. Where attributes are believed, an
 // actor keeps to one mount, and the other's lists are compared; where they are
 // not, it uses both. No hidden name stays behind.
-func TestNameStorm(t *testing.T) {
-	first := *stormSeed
+func TestStressNames(t *testing.T) {
+	first := *stressSeed
 	if first == 0 {
 		first = rand.Uint64()
 	}
@@ -46,8 +46,8 @@ func TestNameStorm(t *testing.T) {
 	} {
 		seed := first + uint64(k)
 		t.Run(fmt.Sprintf("%s+%s,roce=%t,%s,seed=%d", c.protos[0], c.protos[1], c.roce, c.words, seed), func(t *testing.T) {
-			w := &storm{r: rand.New(rand.NewPCG(seed, 0))}
-			s := startServer(t, serverOptions{lossy: true, roce: c.roce, faults: &nfsd.Faults{Before: w.strike, After: w.strike}})
+			w := &faultyCalls{r: rand.New(rand.NewPCG(seed, 0))}
+			s := startServer(t, serverOptions{lossy: true, roce: c.roce, faults: &nfsd.Faults{Before: w.disturb, After: w.disturb}})
 			t.Cleanup(func() { nothingHidden(t, s.export) }) // after the mounts
 			for _, name := range sharedDirs {
 				if err := os.Mkdir(filepath.Join(s.export, name), 0o755); err != nil {
@@ -70,7 +70,7 @@ func TestNameStorm(t *testing.T) {
 				}
 				actors.Go(func() {
 					defer a.closeAll()
-					for k := range 3 * *stormSessions {
+					for k := range 3 * *stressSessions {
 						if err := a.act(); err != nil {
 							t.Errorf("%s act %d: %v; %s", a.id, k, err, strings.Join(a.log[max(0, len(a.log)-40):], "; "))
 							return
@@ -131,10 +131,10 @@ type place struct {
 	is   *thing
 }
 
-// namer is who uses names.
+// namer uses one set of names.
 type namer struct {
 	r      *rand.Rand
-	w      *storm
+	w      *faultyCalls
 	mounts []string
 	home   int
 	both   bool
@@ -356,7 +356,7 @@ func (a *namer) unlink(p place) error {
 	return errors.Join(err, a.check(m, p.path, p.is), a.others(m, was))
 }
 
-// empty tells whether a directory is, and whether that is sure.
+// empty reports whether a directory is empty, and whether that is certain.
 func (a *namer) empty(n *thing) (empty, sure bool) {
 	return len(n.kids) == 0 && n.hides == 0, !n.hid || !a.both
 }

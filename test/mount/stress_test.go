@@ -23,14 +23,14 @@ import (
 )
 
 var (
-	stormSessions = flag.Int("storm.sessions", 12, "how often TestStorm opens each of its files; TestNameStorm makes thrice as many calls with each set of names")
-	stormSeed     = flag.Uint64("storm.seed", 0, "the first seed of the storms; 0 for a random one")
+	stressSessions = flag.Int("stress.sessions", 12, "how often TestStressData opens each of its files; TestStressNames makes thrice as many calls with each set of names")
+	stressSeed     = flag.Uint64("stress.seed", 0, "the first seed of the stress tests; 0 for a random one")
 )
 
-// storm befalls a server's calls: it delays them and their replies, so that they
+// faultyCalls disturbs a server's calls: it delays them and their replies, so that they
 // overtake each other, loses them, connections, or the server with all that is
 // not on disk, and has the disk fail.
-type storm struct {
+type faultyCalls struct {
 	crashes, drops, fails atomic.Int64
 	badDisk               bool
 
@@ -38,13 +38,13 @@ type storm struct {
 	r  *rand.Rand
 }
 
-func (w *storm) dice(n int) int {
+func (w *faultyCalls) dice(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.r.IntN(n)
 }
 
-func (w *storm) strike(ctx context.Context, e nfsd.Event) nfsd.Action {
+func (w *faultyCalls) disturb(ctx context.Context, e nfsd.Event) nfsd.Action {
 	if e.Prog != nfsProgram {
 		return nfsd.Proceed
 	}
@@ -66,7 +66,7 @@ func (w *storm) strike(ctx context.Context, e nfsd.Event) nfsd.Action {
 	return nfsd.Proceed
 }
 
-func (w *storm) sync() error {
+func (w *faultyCalls) sync() error {
 	if !w.badDisk || w.dice(12) > 0 {
 		return nil
 	}
@@ -74,12 +74,12 @@ func (w *storm) sync() error {
 	return []error{syscall.EIO, syscall.ENOSPC, syscall.EDQUOT}[w.dice(3)]
 }
 
-// TestStorm: two clients use one set of files in turns, each opening what the
-// other has closed, while a storm befalls their server. No call fails but for
+// TestStressData: two clients use one set of files in turns, each opening what the
+// other has closed, while their server delays calls, cuts connections and crashes. No call fails but for
 // the disk's failures, every read gives what was written, and what fsync, msync
 // or close has acknowledged is on the disk at that moment.
-func TestStorm(t *testing.T) {
-	first := *stormSeed
+func TestStressData(t *testing.T) {
+	first := *stressSeed
 	if first == 0 {
 		first = rand.Uint64()
 	}
@@ -94,8 +94,8 @@ func TestStorm(t *testing.T) {
 	} {
 		seed := first + uint64(k)
 		t.Run(fmt.Sprintf("%s+%s,seed=%d", c.protos[0], c.protos[1], seed), func(t *testing.T) {
-			w := &storm{badDisk: c.badDisk, r: rand.New(rand.NewPCG(seed, 0))}
-			s := startServer(t, serverOptions{lossy: true, faults: &nfsd.Faults{Before: w.strike, After: w.strike, Sync: w.sync}})
+			w := &faultyCalls{badDisk: c.badDisk, r: rand.New(rand.NewPCG(seed, 0))}
+			s := startServer(t, serverOptions{lossy: true, faults: &nfsd.Faults{Before: w.disturb, After: w.disturb, Sync: w.sync}})
 			var dirs []string
 			for _, proto := range c.protos {
 				dirs = append(dirs, mountRetrying(t, s.source(), s.words(proto, "timeo=10,"+c.words)).Dir)
@@ -105,7 +105,7 @@ func TestStorm(t *testing.T) {
 				a := &actor{t: t, r: rand.New(rand.NewPCG(seed, uint64(n+1))), dirs: dirs, export: s.export,
 					name: fmt.Sprint("f", n), fails: c.badDisk}
 				actors.Go(func() {
-					for k := range *stormSessions {
+					for k := range *stressSessions {
 						if err := a.session(); err != nil {
 							t.Errorf("%s, session %d: %v; %s", a.name, k, err, a.log)
 							return
@@ -119,7 +119,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// actor is who uses one file.
+// actor uses one file.
 type actor struct {
 	t            *testing.T
 	r            *rand.Rand
@@ -201,7 +201,7 @@ func (a *actor) acknowledged(by string) error {
 	return nil
 }
 
-// changing notes that [off, end) is about to be changed.
+// changing records that [off, end) is about to be changed.
 func (a *actor) changing(off, end int) {
 	for k := off; k < min(end, len(a.keeps)); k++ {
 		a.keeps[k] = false

@@ -18,10 +18,10 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/roce/rocetest"
 )
 
-var mmapSessions = flag.Int("mmapstorm.sessions", 4, "how often TestMmapStorm opens its file")
+var mmapSessions = flag.Int("stress.mmapsessions", 4, "how often TestStressMappings opens its file")
 
-// insideMmapStorm holds the mmapRole of a process that TestMmapStorm starts.
-const insideMmapStorm = "RDMAFS_TEST_MMAP_STORM"
+// insideStress holds the mmapRole of a process that TestStressMappings starts.
+const insideStress = "RDMAFS_TEST_MMAP_STRESS"
 
 // mmapRole is what such a process does: with mounts it uses a file on them,
 // without it is the server.
@@ -39,15 +39,16 @@ type mmapServer struct {
 	Words          [2]string // for each mount
 }
 
-// TestMmapStorm: several threads use one file through mappings, with reads,
-// writes and changes of its size in between, while a storm befalls the server.
+// TestStressMappings: several threads use one file through mappings, with reads,
+// writes and changes of its size in between, while the server delays calls, cuts
+// connections and crashes.
 // Reads by either way give what was stored, what msync, fsync or close has
 // acknowledged is on the disk at that moment, and the other mount sees it after
 // the close. The threads are a process of their own, and so is the server: the
 // garbage collector of a process waits for its threads that wait for a page,
 // and a server in there would wait for the collector.
-func TestMmapStorm(t *testing.T) {
-	if s := os.Getenv(insideMmapStorm); s != "" {
+func TestStressMappings(t *testing.T) {
+	if s := os.Getenv(insideStress); s != "" {
 		var role mmapRole
 		if err := json.Unmarshal([]byte(s), &role); err != nil {
 			t.Fatal(err)
@@ -59,7 +60,7 @@ func TestMmapStorm(t *testing.T) {
 		}
 		return
 	}
-	first := *stormSeed
+	first := *stressSeed
 	if first == 0 {
 		first = rand.Uint64()
 	}
@@ -105,10 +106,10 @@ func (role mmapRole) start(t *testing.T) *inside {
 		t.Fatal(err)
 	}
 	p := &inside{lines: make(chan string)}
-	p.cmd = exec.Command(os.Args[0], "-test.run=^TestMmapStorm$",
-		"-test.timeout="+flag.Lookup("test.timeout").Value.String(), fmt.Sprint("-mmapstorm.sessions=", *mmapSessions))
+	p.cmd = exec.Command(os.Args[0], "-test.run=^TestStressMappings$",
+		"-test.timeout="+flag.Lookup("test.timeout").Value.String(), fmt.Sprint("-stress.mmapsessions=", *mmapSessions))
 	// More processors than threads: one that waits for a page keeps its own.
-	p.cmd.Env = append(os.Environ(), BinaryEnv+"="+Binary(t), "GOMAXPROCS=8", insideMmapStorm+"="+string(b))
+	p.cmd.Env = append(os.Environ(), BinaryEnv+"="+Binary(t), "GOMAXPROCS=8", insideStress+"="+string(b))
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -181,8 +182,8 @@ func (p *inside) end(t *testing.T) string {
 
 // serve is the server until its standard input ends.
 func (role mmapRole) serve(t *testing.T) {
-	w := &storm{r: rand.New(rand.NewPCG(role.Seed, 0))}
-	s := startServer(t, serverOptions{lossy: true, roce: role.RoCE, faults: &nfsd.Faults{Before: w.strike, After: w.strike}})
+	w := &faultyCalls{r: rand.New(rand.NewPCG(role.Seed, 0))}
+	s := startServer(t, serverOptions{lossy: true, roce: role.RoCE, faults: &nfsd.Faults{Before: w.disturb, After: w.disturb}})
 	says := mmapServer{Source: s.source(), Export: s.export}
 	for k := range says.Words {
 		if role.RoCE && k > 0 {
