@@ -28,7 +28,7 @@ func (c *Cache) user(cr *nfsclient.Cred) userKey {
 	return k
 }
 
-// Access says which rights of want the user has.
+// Access returns which rights of want the user has.
 func (c *Cache) Access(ctx context.Context, cr nfsclient.Cred, i *Inode, want nfsclient.AccessMask) (nfsclient.AccessMask, error) {
 	k := c.user(&cr)
 	i.mu.Lock()
@@ -41,8 +41,8 @@ func (c *Cache) Access(ctx context.Context, cr nfsclient.Cred, i *Inode, want nf
 	return got, err
 }
 
-// askAccess asks the server. All rights that go with the type are asked for at
-// once: the answer costs the same. fresh says that attributes came along.
+// askAccess makes an ACCESS call, for all rights that the type has: that costs the
+// same. fresh says that the reply had attributes.
 func (c *Cache) askAccess(ctx context.Context, cr nfsclient.Cred, k userKey, i *Inode, want nfsclient.AccessMask) (got nfsclient.AccessMask, fresh bool, err error) {
 	ask := want | nfsclient.AccessRead | nfsclient.AccessModify | nfsclient.AccessExtend
 	if i.typ == nfsclient.Directory {
@@ -62,8 +62,7 @@ func (c *Cache) askAccess(ctx context.Context, cr nfsclient.Cred, k userKey, i *
 	return got & want, a != nil, nil
 }
 
-// granted looks want up; mu is held. Rights hold no longer than the attributes
-// that came with them.
+// granted looks want up; mu is held. Rights are fresh no longer than attributes are.
 func (i *Inode) granted(k userKey, want nfsclient.AccessMask, now time.Time) (nfsclient.AccessMask, bool) {
 	if !i.fresh(now) {
 		return 0, false
@@ -71,10 +70,10 @@ func (i *Inode) granted(k userKey, want nfsclient.AccessMask, now time.Time) (nf
 	return i.rights.Granted(k, want, i.c.since(now))
 }
 
-// answered takes over attributes a, nil where none came, and rights from the
-// answer to a question asked at st; mu is held. Rights are remembered only if
-// they are of the file as it is known now: nothing has changed them since the
-// question, and no newer attributes are known.
+// answered takes over rights and attributes a, which may be nil, from the reply to a
+// call sent at st; mu is held. Rights are kept only if they are of the file as it is
+// known now: nothing has changed them since the call, and no newer attributes are
+// known.
 func (i *Inode) answered(st stamp, a *nfsclient.Attr, k userKey, asked, granted nfsclient.AccessMask) {
 	current := i.rights.Current(st)
 	if a != nil {

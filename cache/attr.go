@@ -24,16 +24,16 @@ func (i *Inode) rules() coherence.Rules {
 	return coherence.Rules{Type: i.typ, Min: i.c.cfg.AcRegMin, Max: i.c.cfg.AcRegMax}
 }
 
-// fresh says whether cached attributes may be believed; mu is held.
+// fresh reports whether the attributes are fresh; mu is held.
 func (i *Inode) fresh(now time.Time) bool { return i.node.Fresh(i.c.since(now)) }
 
-// ttl is for how much longer they may be; mu is held.
+// ttl is how long they stay fresh; mu is held.
 func (i *Inode) ttl(now time.Time) time.Duration { return i.node.TTL(i.c.since(now)) }
 
-// attrTTL is for how much longer the kernel may believe them. It does not see a
-// change that ends while it is given what was before, nor what times the server
-// gives to data that is written later, nor that a hidden name goes: until that is
-// over it must ask each time. mu is held.
+// attrTTL is how long the kernel may cache them. It does not learn of a change that
+// completes while it is given older attributes, of the times that the server gives to
+// data that is written later, or of the removal of a silly name: until then it must
+// ask each time. mu is held.
 func (i *Inode) attrTTL(now time.Time) time.Duration {
 	if i.node.Changing() || !i.wb.Empty() || i.silly != nil {
 		return 0
@@ -76,22 +76,22 @@ func (i *Inode) apply(e coherence.Effect) {
 	}
 }
 
-// outward is what the user sees: with the size of data not yet written; mu is held.
+// outward is the attributes as users see them, with the size of data that the server
+// does not have yet; mu is held.
 func (i *Inode) outward() nfsclient.Attr {
 	a := i.node.Full(i.typ)
 	if i.typ == nfsclient.Regular && !i.wb.Empty() {
 		a.Size = max(a.Size, uint64(i.wb.End()))
 	}
 	if i.silly != nil && a.Nlink > 0 && !i.c.removing(i.silly) {
-		a.Nlink-- // the name that only we know does not count
+		a.Nlink-- // the silly name does not count
 	}
 	return a
 }
 
-// GetAttr is i's attributes and for how long they may be kept. Written data is
-// sent first, as by the Linux client: the times that it will have are known to
-// nobody but the server, and would otherwise change when it is sent. No COMMIT
-// is needed for that.
+// GetAttr returns i's attributes and how long they may be cached. Written data is
+// sent first, as by the Linux client: only the server knows the times that it will
+// have, which would otherwise change when it is sent. That needs no COMMIT.
 func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.Attr, time.Duration, error) {
 	i.mu.Lock()
 	unsent := i.wb.Unsent()
@@ -104,7 +104,7 @@ func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 	return c.GetSize(ctx, cr, i)
 }
 
-// GetSize is GetAttr for who wants to know the size only: times may be those
+// GetSize is GetAttr for callers that need the size only: times may be those from
 // before data that is not sent yet.
 func (c *Cache) GetSize(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.Attr, time.Duration, error) {
 	now := c.cfg.Now()
@@ -124,7 +124,7 @@ func (c *Cache) GetSize(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 	return i.outward(), i.attrTTL(c.cfg.Now()), nil
 }
 
-// revalidate asks the server for i's attributes.
+// revalidate fetches i's attributes from the server.
 func (c *Cache) revalidate(ctx context.Context, cr nfsclient.Cred, i *Inode) error {
 	st := c.stamp()
 	a, err := c.cl.GetAttr(ctx, cr, i.h)

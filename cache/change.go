@@ -162,6 +162,7 @@ func (i *Inode) relink() {
 	i.mu.Unlock()
 }
 
+// relinkedLocked is relink; mu is held.
 func (i *Inode) relinkedLocked() {
 	i.node.Relink()
 	i.node.Relinked(i.c.gen.Add(1))
@@ -292,8 +293,8 @@ func (c *Cache) rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 	}
 	fromDir, toDir, err := c.cl.Rename(ctx, cr, from.h, fromName, to.h, toName)
 	if isNoEnt(err) && moved != nil && !both {
-		// A server that crashed before it answered finds the name gone when the
-		// call comes again.
+		// A server that executed the call before a crash no longer finds the name
+		// when the call is sent again.
 		if f, lerr := c.cl.Lookup(ctx, cr, to.h, toName); lerr == nil && f.Handle == moved.h {
 			err = nil
 		}

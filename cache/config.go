@@ -15,10 +15,10 @@ type Config struct {
 	// RSize and WSize bound one READ and one WRITE, in bytes. They are cut to
 	// what the server takes and to bufpool.MaxSize.
 	RSize, WSize int
-	// AcRegMin to AcDirMax are acregmin to acdirmax of nfs(5): for how long
-	// attributes are believed. All are ignored with NoAC.
+	// AcRegMin to AcDirMax are acregmin to acdirmax of nfs(5): how long attributes
+	// are fresh. All are ignored with NoAC.
 	AcRegMin, AcRegMax, AcDirMin, AcDirMax time.Duration
-	// NoAC never believes cached attributes or names, and writes through.
+	// NoAC never uses cached attributes or names, and writes through.
 	NoAC     bool
 	ReadOnly bool
 	// ReadAhead bounds an open file's read-ahead window, in bytes; 0: none.
@@ -39,9 +39,9 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Kernel is what the cache tells the kernel, on a goroutine of its own and
-// with no lock held: an implementation may wait for requests that are being
-// served. It must come back once the mount is gone.
+// Kernel sends notifications to the kernel. The cache calls it on goroutines of its
+// own and with no lock held, so that an implementation may wait for requests that are
+// being served. It must return once the mount is gone.
 type Kernel interface {
 	// InvalidateInode: data and attributes of ino are not current.
 	InvalidateInode(ino *Inode)
@@ -63,8 +63,8 @@ type OpenMode struct {
 	Direct bool
 }
 
-// Entry is a name's file. It carries one reference on Inode, which Forget
-// gives back, and for how long the kernel may keep attributes and name.
+// Entry is the result of a lookup. It carries one reference on Inode, which Forget
+// drops, and how long the kernel may cache attributes and name.
 type Entry struct {
 	Inode             *Inode
 	Attr              nfsclient.Attr

@@ -106,9 +106,9 @@ func TestCreateFindsNoFile(t *testing.T) {
 	}
 }
 
-// TestCreateKnowsItsOwn: only where a CREATE that was sent twice could not open
+// TestCreateRecognizesItsOwnFile: only where a CREATE that was sent twice could not open
 // what it finds is it an exclusive one, which costs a call more.
-func TestCreateKnowsItsOwn(t *testing.T) {
+func TestCreateRecognizesItsOwnFile(t *testing.T) {
 	r, w, cut := OpenMode{Read: true}, OpenMode{Write: true}, OpenMode{Read: true, Truncate: true}
 	for _, c := range []struct {
 		mode uint32

@@ -354,7 +354,8 @@ func TestSharedReadDoesNotHideLaterWrites(t *testing.T) {
 	for shared := false; !shared; runtime.Gosched() {
 		f.i.mu.Lock()
 		// Or it may have been detached, and the second READ be there.
-		shared = len(f.i.spans) != 1 || f.i.spans[0].users > 1
+		s, _ := f.i.spans.Find(0)
+		shared = f.i.spans.Len() != 1 || s != nil && s.Users() > 1
 		f.i.mu.Unlock()
 	}
 	close(release)

@@ -14,7 +14,7 @@ type Dir struct {
 	cr nfsclient.Cred
 
 	held listing
-	// in is the part that the last answer came from, rounds is of the cookies
+	// in is the part that the last result came from, rounds is of the cookies
 	// behind the parts since the listing was begun or went on elsewhere.
 	in     *dirPart
 	rounds rounds

@@ -285,7 +285,7 @@ func walkDir(t *testing.T, srv *fake, d *Dir, steps int, check func(calls int)) 
 	}
 }
 
-func TestSeeksInWhatIsHeldAskNobody(t *testing.T) {
+func TestSeekInKeptPartsNeedsNoCall(t *testing.T) {
 	srv := newFake(t)
 	bigDir(t, srv, 4000)
 	c := newCache(t, srv, testConfig())
@@ -301,7 +301,7 @@ func TestSeeksInWhatIsHeldAskNobody(t *testing.T) {
 	}
 }
 
-func TestSeeksBeyondWhatIsHeldAskOnce(t *testing.T) {
+func TestSeekBeyondKeptPartsNeedsOneCall(t *testing.T) {
 	srv := newFake(t)
 	srv.part = 1000
 	bigDir(t, srv, maxListed+8000)
@@ -383,7 +383,7 @@ func TestSeeksWhileTheDirectoryChanges(t *testing.T) {
 }
 
 // A server that takes no cookie is an error, not a search without end.
-func TestNoCookieIsTaken(t *testing.T) {
+func TestServerRejectsEveryCookie(t *testing.T) {
 	srv := newFake(t)
 	bigDir(t, srv, 250)
 	c := newCache(t, srv, testConfig())

@@ -22,16 +22,16 @@ type File struct {
 	open *opening
 
 	opened uint64 // the inode's errors when it was opened
-	told   uint64 // Fsync has told of errors up to here; by i.mu
+	told   uint64 // Fsync has returned errors up to here; by i.mu
 
 	mu       sync.Mutex
 	released bool
 	window   readahead.Window
 }
 
-// Open opens a file for whoever may use it so, with attributes from the server
-// at this moment. keepCache says that the file is the same as when the
-// kernel's pages were filled.
+// Open opens a file, if the user has the rights that mode needs, with attributes from
+// the server. keepCache says that the file has not changed since the kernel's pages
+// were read.
 func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode OpenMode) (f *File, keepCache bool, err error) {
 	if i.typ != nfsclient.Regular {
 		return nil, false, localError("OPEN", nfsclient.ErrInval)
@@ -52,9 +52,9 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 		}
 	}()
 	if mode.Truncate {
-		// Unlike for truncate(2), the kernel goes on writing pages while it waits
-		// for this: those that were stored to before must not come after the cut.
-		// There are none where nobody has the file open.
+		// Unlike in truncate(2), the kernel writes pages back while it waits for this
+		// reply: pages that were stored to before must not be written after the
+		// truncation. There are none if the file is not open.
 		i.mu.Lock()
 		if i.opens > 0 {
 			i.doubt()
@@ -66,7 +66,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 			return nil, false, err
 		}
 	}
-	sure, err := c.settle(ctx, cr, i)
+	sure, err := c.revalidateCrossed(ctx, cr, i)
 	if err != nil {
 		return nil, false, err
 	}
@@ -81,10 +81,10 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 	return c.newFile(cr, i, mode, open), keepCache, nil
 }
 
-// settle asks once more if the attributes just had crossed with a change of
-// ours, so that they do not tell whether there was another's. sure says that
-// they do now.
-func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure bool, err error) {
+// revalidateCrossed fetches attributes again if those just fetched have crossed with
+// a change of ours, so that they do not show whether there was a change elsewhere.
+// sure says that they do now.
+func (c *Cache) revalidateCrossed(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure bool, err error) {
 	for range 2 {
 		i.mu.Lock()
 		sure = i.node.Valid()
@@ -105,7 +105,7 @@ func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure b
 // an ACCESS unless the rights are known, else a GETATTR.
 func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode OpenMode) error {
 	var want nfsclient.AccessMask
-	if mode.Write || mode.Truncate { // servers let an owner cut what he may not write
+	if mode.Write || mode.Truncate { // servers let an owner truncate a file without the right to write
 		want |= nfsclient.AccessModify
 	}
 	switch {
@@ -123,7 +123,7 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 		if err := c.revalidate(ctx, cr, i); err != nil {
 			return err
 		}
-		// The attributes just seen may have taken the grant back.
+		// The attributes just fetched may have invalidated rights.
 		i.mu.Lock()
 		got, known = i.rights.Last(k, want)
 		i.mu.Unlock()
@@ -160,7 +160,7 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode, open *openin
 	if mode.Write {
 		i.ownWritten()
 	}
-	i.removed = false // it has a name that another machine gave it
+	i.removed = false // another client has given it a name
 	failed := i.wb.Errors().Count()
 	f := &File{c: c, i: i, cr: cr, key: c.user(&cr), mode: mode, open: open, opened: failed, told: failed}
 	if failed > 0 {

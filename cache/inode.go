@@ -14,17 +14,17 @@ type Inode struct {
 	h   nfsclient.Handle
 	ino uint64
 
-	// refs counts who needs the inode to be the one for its handle: kernel
-	// lookups, open files, names, staged data, notices. Only Cache.intern
-	// raises it from zero.
+	// refs counts what needs the inode to be the one for its handle: kernel
+	// lookups, open files, names, data that is not committed, notices, calls. Only
+	// Cache.intern raises it from zero.
 	refs atomic.Int64
 
-	// Tag is for the cache's user, who guards it; the cache looks at it never.
+	// Tag is for the cache's user, who guards it; the cache does not use it.
 	Tag uint64
 
 	mu inodeLock
-	// wake is closed and replaced when a waiter of wb should look again; nil
-	// while nobody waits.
+	// wake is closed and replaced when waiters should look again; nil while there
+	// are none.
 	wake chan struct{}
 
 	node coherence.Node
@@ -34,15 +34,13 @@ type Inode struct {
 	rights coherence.Rights
 	opens  int
 	silly  *silly
-	// removed: we have removed the last name, and nobody has it open.
+	// removed: we have removed the last name, and the file is not open.
 	removed bool
-
-	// Beside it, to take no more room.
-	typ nfsclient.FileType
+	typ     nfsclient.FileType
 
 	names    map[string]*dentry // directories
 	*written                    // regular files
-	*reading                    // likewise
+	spans    *spans             // likewise: READs under way, and what was read ahead
 }
 
 // Ino is the inode number: the server's file id, or one made from it where
@@ -56,10 +54,9 @@ func (i *Inode) Handle() nfsclient.Handle { return i.h }
 // Type is the kind of the file.
 func (i *Inode) Type() nfsclient.FileType { return i.typ }
 
-// intern is the inode of h, with a reference for the caller. a need not be
-// current. A file does not change its type: where the server says that h is
-// of another one now, or said something wrong before, h stands for another
-// file, and the inode that was there lives on for those who hold it.
+// intern returns the inode of h, with a reference for the caller. a need not be
+// current. A file does not change its type: if the server says that h is of another
+// type now, h is another file, and the old inode remains for those who refer to it.
 func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,23 +64,23 @@ func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
 		i.refs.Add(1)
 		return i
 	}
-	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), written: &neverWritten, pages: &neverDoubted, reading: &notReading}
+	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), written: &neverWritten, pages: &neverDoubted, spans: &notReading}
 	i.refs.Store(1)
 	c.inodes[h] = i
 	c.inos[i.ino] = i
 	return i
 }
 
-// Forget gives back n references that results carried.
+// Forget drops n references that results carried.
 func (c *Cache) Forget(i *Inode, n uint64) { i.drop(int64(n)) }
 
 func (i *Inode) unpin() { i.drop(1) }
 
-// drop gives back references. i.mu is not held if i is a directory.
+// drop drops references. i.mu is not held if i is a directory.
 func (i *Inode) drop(n int64) {
 	left := i.refs.Add(-n)
 	if left < 0 {
-		panic("cache: reference given back twice")
+		panic("cache: reference dropped twice")
 	}
 	if left > 0 {
 		return
@@ -106,19 +103,16 @@ func (i *Inode) drop(n int64) {
 	}
 }
 
-// unlock is mu.Unlock.
-func (i *Inode) unlock() { i.mu.Unlock() }
-
-// awaken lets all waiters look again; mu is held.
-func (i *Inode) awaken() {
+// wakeAll makes all waiters look again; mu is held.
+func (i *Inode) wakeAll() {
 	if i.wake != nil {
 		close(i.wake)
 		i.wake = nil
 	}
 }
 
-// sleeper is what a waiter waits for after it has released mu.
-func (i *Inode) sleeper() <-chan struct{} {
+// waitChan is the channel to wait for after mu was unlocked; mu is held.
+func (i *Inode) waitChan() <-chan struct{} {
 	if i.wake == nil {
 		i.wake = make(chan struct{})
 	}

@@ -11,13 +11,10 @@ import (
 // first change. Once own, it stays with the inode, so that it may be referred to
 // while mu is released; reading goes with the last span.
 
-// reading is for files that are read.
-type reading struct{ spans []*span } // reads under way and read ahead
-
 var (
 	neverWritten written
 	neverDoubted coherence.Pages
-	notReading   reading
+	notReading   spans
 )
 
 // ownWritten comes before the first write or truncation; mu is held.
@@ -34,9 +31,16 @@ func (i *Inode) ownPages() {
 	}
 }
 
-// ownReading comes before a span is added; mu is held.
-func (i *Inode) ownReading() {
-	if i.reading == &notReading {
-		i.reading = new(reading)
+// ownSpans comes before a span is added; mu is held.
+func (i *Inode) ownSpans() {
+	if i.spans == &notReading {
+		i.spans = new(spans)
+	}
+}
+
+// disownSpans comes when spans may have gone; mu is held.
+func (i *Inode) disownSpans() {
+	if i.spans.Len() == 0 {
+		i.spans = &notReading
 	}
 }

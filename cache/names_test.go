@@ -72,7 +72,7 @@ func TestAttributeTimeoutsDoubleWhileUnchanged(t *testing.T) {
 	}
 }
 
-func TestNoACAlwaysAsks(t *testing.T) {
+func TestNoACAlwaysRevalidates(t *testing.T) {
 	srv := newFake(t)
 	srv.foreign("a", []byte("x"))
 	cfg := testConfig()
@@ -114,7 +114,7 @@ func TestLateAttributesAreDropped(t *testing.T) {
 }
 
 // Two replies that crossed and that no clock can order: ask again.
-func TestAmbiguousAttributesAreNotBelieved(t *testing.T) {
+func TestAmbiguousAttributesAreInvalid(t *testing.T) {
 	srv := newFake(t)
 	srv.foreign("a", []byte("x"))
 	c := newCache(t, srv, testConfig())
@@ -234,7 +234,7 @@ func TestRightsArePerUser(t *testing.T) {
 	}
 }
 
-func TestChmodTakesGrantsBack(t *testing.T) {
+func TestChmodInvalidatesRights(t *testing.T) {
 	srv := newFake(t)
 	srv.foreign("a", []byte("x"))
 	c := newCache(t, srv, testConfig())

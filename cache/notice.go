@@ -28,7 +28,7 @@ func (c *Cache) clear(ctx context.Context, i *Inode) {
 				return
 			}
 		}
-		wake := i.sleeper()
+		wake := i.waitChan()
 		i.mu.Unlock()
 		select {
 		case <-wake:
@@ -52,7 +52,7 @@ func (i *Inode) runClear() {
 	}
 	i.mu.Lock()
 	i.pages.Done(i.c.gen.Add(1))
-	i.awaken()
+	i.wakeAll()
 	i.mu.Unlock()
 	i.unpin()
 }

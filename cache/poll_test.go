@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestOpenFileIsLookedAt: who reads a file from the kernel's pages sends us no
+// TestOpenFileIsPolled: who reads a file from the kernel's pages sends us no
 // call; that another machine has changed it is found all the same.
-func TestOpenFileIsLookedAt(t *testing.T) {
+func TestOpenFileIsPolled(t *testing.T) {
 	srv, k := newFake(t), newKernel()
 	srv.foreign("a", []byte("one"))
 	cfg := testConfig()
@@ -73,9 +73,9 @@ func TestWhatIsPolled(t *testing.T) {
 	c.polls.done(due[0])
 }
 
-// TestStagedDataExpires: what was read ahead is not given to a reader who comes
+// TestReadAheadExpires: what was read ahead is not given to a reader who comes
 // after attributes have expired, if the file has changed.
-func TestStagedDataExpires(t *testing.T) {
+func TestReadAheadExpires(t *testing.T) {
 	srv, k := newFake(t), newClock()
 	before, after := pattern(1<<20, 1), pattern(1<<20, 2)
 	srv.foreign("a", before)

@@ -6,10 +6,14 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// Read reads the file from off into dst; fewer bytes than asked for mean that
-// it ends there. What was written here is seen, wherever it stands on its way
-// to the server.
+// Read reads the file from off into dst; fewer bytes than asked for mean that it
+// ends there. It sees what was written here, whether the server has it or not.
 func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
+	return f.read(ctx, dst, off, nil)
+}
+
+// read is Read, or ReadLent if lent is not nil.
+func (f *File) read(ctx context.Context, dst []byte, off int64, lent *Lent) (int, error) {
 	if !f.mode.Read {
 		return 0, ErrBadMode
 	}
@@ -28,7 +32,7 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 		}
 	}
 	i.mu.Lock()
-	if len(i.spans) > 0 && !i.node.Changing() && !i.fresh(i.c.cfg.Now()) {
+	if i.spans.Len() > 0 && !i.node.Changing() && !i.fresh(i.c.cfg.Now()) {
 		// What was read ahead may be older than the attributes allow. A READ would
 		// return new ones with its reply.
 		i.mu.Unlock()
@@ -39,19 +43,19 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 	}
 	if i.wb.Empty() {
 		i.mu.Unlock()
-		return f.readClean(ctx, dst, off)
+		return f.readClean(ctx, dst, off, lent)
 	}
 	if i.wb.Covers(off, end) {
 		i.wb.Overlay(dst, off)
 		i.mu.Unlock()
 		return len(dst), nil
 	}
-	// Written data may reach the server and leave the layers between the
-	// server's answer to our READ and our look at the layers: what stands in
-	// them now is held on to, and put over the answer first.
+	// Written data may be committed, and dropped here, between the server's reply to
+	// our READ and the Overlay below. A snapshot of what there is now is therefore
+	// laid over the reply first.
 	had, size := i.wb.Snapshot(off, end), i.wb.End()
 	i.mu.Unlock()
-	got, err := f.base(ctx, dst, off)
+	got, err := f.readServer(ctx, dst, off, nil)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if err == nil {
@@ -70,20 +74,21 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 	return got, nil
 }
 
-// readClean reads when nothing is staged. Data written meanwhile may or may
-// not be seen: then the write and this read are concurrent.
-func (f *File) readClean(ctx context.Context, dst []byte, off int64) (int, error) {
-	got, err := f.base(ctx, dst, off)
+// readClean reads a file that has no written data. Data written meanwhile may or may
+// not be seen: that write and this read are concurrent.
+func (f *File) readClean(ctx context.Context, dst []byte, off int64, lent *Lent) (int, error) {
+	got, err := f.readServer(ctx, dst, off, lent)
 	if err != nil {
 		return 0, err
 	}
 	if got < len(dst) {
-		// A write behind the end has made it longer: a kernel that is told of
+		// A write may have made the file longer meanwhile: a kernel that is given
 		// the old end would cut the file there.
 		i := f.i
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if size := min(off+int64(len(dst)), i.wb.End()); size > off+int64(got) {
+			lent.copyOut(dst)
 			clear(dst[got : size-off])
 			got = int(size - off)
 			i.wb.Overlay(dst[:got], off)
@@ -92,7 +97,7 @@ func (f *File) readClean(ctx context.Context, dst []byte, off int64) (int, error
 	return got, nil
 }
 
-// drainRange has nothing unsent left in [off, end).
+// drainRange returns when nothing written before in [off, end) is unsent.
 func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
 	i.mu.Lock()
 	over := i.wb.UnsentIn(off, end)
@@ -103,9 +108,9 @@ func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
 	return i.drain(ctx)
 }
 
-// base reads what the server has, from what was read ahead or with READs of just
-// what is missing.
-func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err error) {
+// readServer reads what the server has, from what was read ahead or with READs of
+// just what is missing. With lent, data that stands in one span is lent, not copied.
+func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent) (got int, err error) {
 	i := f.i
 	f.readAhead(off, len(dst))
 	share := true
@@ -113,10 +118,10 @@ func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err er
 		pos := off + int64(got)
 		want := min(len(dst)-got, i.c.cfg.RSize)
 		i.mu.Lock()
-		s, next := i.findSpan(pos)
+		s, next := i.spans.Find(pos)
 		shared := s != nil && share
 		if shared {
-			s.users++
+			s.Join()
 			i.mu.Unlock()
 		} else {
 			i.mu.Unlock()
@@ -128,20 +133,27 @@ func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err er
 			}
 		}
 		select {
-		case <-s.done:
+		case <-s.Done:
 		case <-ctx.Done():
 			i.mu.Lock()
 			i.leaveSpan(s, 0)
 			i.mu.Unlock()
 			return got, ctx.Err()
 		}
-		// s.n and s.err do not change any more.
+		// s.N and s.Err do not change any more.
 		n := 0
-		if have := int64(s.n) - (pos - s.off); s.err == nil && have > 0 {
-			n = copy(dst[got:], s.buf.Bytes()[pos-s.off:s.n])
+		if have := int64(s.N) - (pos - s.Off); s.Err == nil && have > 0 {
+			n = min(len(dst)-got, int(have))
 		}
-		ended := s.err == nil && s.n < s.ask && pos+int64(n) == s.off+int64(s.n)
-		over := s.err == nil && n == 0
+		ended := s.Err == nil && s.N < s.Ask && pos+int64(n) == s.Off+int64(s.N)
+		over := s.Err == nil && n == 0
+		if lent != nil && n > 0 && (n == len(dst) || ended && got == 0 && !shared) {
+			lent.take(i, s, int(pos-s.Off), n)
+			return n, nil
+		}
+		if n > 0 {
+			copy(dst[got:], s.Buf.Bytes()[pos-s.Off:][:n])
+		}
 		i.mu.Lock()
 		i.leaveSpan(s, n)
 		i.mu.Unlock()
@@ -149,16 +161,16 @@ func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err er
 		if (ended || over) && !shared {
 			return got, nil
 		}
-		// A shared read may have failed for reasons of its starter's, or have
-		// met the end of the file where it was before a write behind it.
-		share = s.err == nil && !ended && !over
+		// A shared READ may have failed because of its own user or context, or have
+		// found the end of the file where it was before a later write.
+		share = s.Err == nil && !ended && !over
 	}
 	return got, nil
 }
 
-// fetchExact reads n bytes as a span that others may share meanwhile; with
-// share, it may turn out to be another's. The caller is left as its user,
-// unless there is an error.
+// fetchExact reads n bytes as a span that other reads may share meanwhile; with
+// share, it may return another's span. The caller becomes its user, unless there is
+// an error.
 func (f *File) fetchExact(ctx context.Context, off int64, n int, share bool) (*span, error) {
 	i := f.i
 	buf, err := i.c.pool.Get(ctx, n)
@@ -166,13 +178,14 @@ func (f *File) fetchExact(ctx context.Context, off int64, n int, share bool) (*s
 		return nil, err
 	}
 	i.mu.Lock()
-	if s, _ := i.findSpan(off); s != nil && share { // begun while we had no lock
-		s.users++
+	if s, _ := i.spans.Find(off); s != nil && share { // begun while we had no lock
+		s.Join()
 		i.mu.Unlock()
 		buf.Release()
 		return s, nil
 	}
-	s := i.addSpan(off, n, buf, false)
+	i.ownSpans()
+	s := i.spans.Add(off, n, buf, false)
 	i.mu.Unlock()
 	if err := i.fetch(ctx, f.cr, f.open, s); err != nil {
 		i.mu.Lock()

@@ -41,47 +41,30 @@ func (f *File) startAhead(off int64, n int) int64 {
 		return 0
 	}
 	i.mu.Lock()
-	s, next := i.findSpan(off)
+	s, next := i.spans.Find(off)
 	if s != nil {
 		i.mu.Unlock()
 		buf.Release()
-		return s.off + int64(s.ask) - off
+		return s.Off + int64(s.Ask) - off
 	}
 	n = int(min(int64(n), next-off))
-	i.trimSpans(2 * c.cfg.ReadAhead)
-	s = i.addSpan(off, n, buf, true)
+	i.ownSpans()
+	i.spans.Trim(2 * c.cfg.ReadAhead)
+	s = i.spans.Add(off, n, buf, true)
 	i.refs.Add(1)
 	i.mu.Unlock()
 	o := f.open.hold()
 	if !c.spawn(func() { i.runFetch(c.life, f.cr, o, s) }) {
 		o.release()
 		i.mu.Lock()
-		i.unlistSpan(s)
+		s.Fetched(0, ErrClosed)
+		i.leaveSpan(s, 0)
 		i.mu.Unlock()
-		buf.Release()
+		close(s.Done)
 		i.unpin()
 		return 0
 	}
 	return int64(n)
-}
-
-// trimSpans drops spans without users while there are more than most bytes of
-// spans; mu is held.
-func (i *Inode) trimSpans(most int) {
-	held := 0
-	for _, s := range i.spans {
-		held += s.ask
-	}
-	for k := 0; held > most && k < len(i.spans); {
-		s := i.spans[k]
-		if s.users > 0 {
-			k++
-			continue
-		}
-		held -= s.ask
-		i.unlistSpan(s)
-		s.buf.Release()
-	}
 }
 
 // runFetch reads one span ahead; Close joins it.

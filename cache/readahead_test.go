@@ -51,7 +51,7 @@ func TestStreamIsReadAheadOnce(t *testing.T) {
 	}
 	f.i.mu.Lock()
 	defer f.i.mu.Unlock()
-	if n := len(f.i.spans); n != 0 {
+	if n := f.i.spans.Len(); n != 0 {
 		t.Errorf("%d spans kept after all was delivered", n)
 	}
 }
@@ -70,7 +70,8 @@ func TestConcurrentReadsShareOneCall(t *testing.T) {
 		for op == "READ" && !done { // until all have joined
 			runtime.Gosched()
 			f.i.mu.Lock()
-			joined := len(f.i.spans) == 1 && f.i.spans[0].users == readers
+			s, _ := f.i.spans.Find(0)
+			joined := f.i.spans.Len() == 1 && s != nil && s.Users() == readers
 			f.i.mu.Unlock()
 			if joined {
 				break

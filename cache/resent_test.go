@@ -194,9 +194,9 @@ func TestResentHiding(t *testing.T) {
 	}
 }
 
-// TestResentReturnOfAName: a hidden file that has its name back counts it,
+// TestResentRenameBack: a hidden file that has its name back counts it,
 // though the answer is lost.
-func TestResentReturnOfAName(t *testing.T) {
+func TestResentRenameBack(t *testing.T) {
 	srv := &forgetful{fake: newFake(t), again: 3} // hide, rename, unhide
 	srv.foreign("b", []byte("B"))
 	c := newCache(t, srv, testConfig())
@@ -268,9 +268,9 @@ func TestAttributesFromBeforeAnUnlink(t *testing.T) {
 	}
 }
 
-// TestUnlinkOfANameNotKept: a file loses a link when a name of it goes that the
+// TestUnlinkOfUncachedName: a file loses a link when a name of it goes that the
 // cache did not keep, as when it was looked up while the directory changed.
-func TestUnlinkOfANameNotKept(t *testing.T) {
+func TestUnlinkOfUncachedName(t *testing.T) {
 	srv := newFake(t)
 	srv.foreign("a", []byte("A"))
 	srv.foreignLink("a", "b")

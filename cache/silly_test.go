@@ -82,7 +82,7 @@ func TestRenameOverOpenFile(t *testing.T) {
 	}
 }
 
-func TestFailedRenameGivesTheNameBack(t *testing.T) {
+func TestFailedRenameRestoresName(t *testing.T) {
 	srv := newFake(t)
 	srv.foreign("b", []byte("B"))
 	c := newCache(t, srv, testConfig())

@@ -7,7 +7,7 @@ import (
 )
 
 // A stale handle has each directory's name asked for once more, and no file's.
-func TestStaleHandleMakesNamesOfDirectoriesDoubtful(t *testing.T) {
+func TestStaleHandleRevalidatesDirectoryNames(t *testing.T) {
 	srv := newFake(t)
 	srv.foreign("file", nil)
 	srv.foreign("gone", nil)

@@ -8,7 +8,7 @@ import (
 // written is for files that this mount writes or cuts; Inode.mu guards it.
 type written struct {
 	wb     writeback.File
-	queued bool // in Cache.stalled
+	queued bool // in Cache.queue
 	listed bool // in Cache.dirty
 }
 
@@ -28,7 +28,7 @@ func (o *wbOwner) Departed(off, end int64) { (*Inode)(o).detachSpans(off, end) }
 func (i *Inode) pump() {
 	i.list()
 	if i.wb.Woken() {
-		i.awaken()
+		i.wakeAll()
 	}
 	i.start()
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// TestVictims: what no request has named goes first, and each once.
-func TestVictims(t *testing.T) {
+// TestPruneCandidates: what no request has named goes first, and each once.
+func TestPruneCandidates(t *testing.T) {
 	const limit = 160
 	c := newEveryName(t)
 	table := newNodes(c)

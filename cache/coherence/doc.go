@@ -3,13 +3,14 @@
 // clock: the caller serializes all calls on a value, says when things happened,
 // and carries out what the methods return.
 //
-// Attrs holds the attributes last seen, how long they may be believed, and
-// whose change it was when they differ (RFC 1813 section 2.6, weak cache
-// consistency). It is built on Chain, which connects the states that our own
-// changes report. Pages is what the kernel has of a file: whether its pages and
-// attributes must be invalidated, and whether it has learned the size since.
+// Node holds the attributes of a file, how long they stay fresh, and the state that
+// everything cached of the file agrees with: when a reply shows another one, it says
+// whether that was our own change or someone else's (RFC 1813 section 2.6, weak cache
+// consistency). Rights is what the server has said of users' rights. Pages is what
+// the kernel has: whether its pages and attributes must be invalidated, and whether
+// it has learned the size since.
 //
-// Order is told by generations: numbers drawn from one counter of the caller's.
-// A call's generation is drawn when it is sent, that of its answer's effects
-// when the answer is handed in.
+// Events are ordered by generations, numbers drawn from one counter of the caller's:
+// that of a call when it is sent, that of a reply's effects when the reply is handed
+// in.
 package coherence

@@ -32,14 +32,14 @@ const (
 	Foreign
 )
 
-// Node is what is known of a file or directory: its attributes, for how long
-// they may be believed, and which state it is that everything cached of it agrees
-// with. The zero value knows nothing.
+// Node is what is known of a file or directory: its attributes, how long they stay
+// fresh, and which state it is that everything cached of it agrees with. In the zero
+// value nothing is known.
 type Node struct {
 	Attrs
 
 	attrGen   uint64        // when Attrs were taken over
-	expires   time.Duration // Attrs may be believed until then, unless invalid
+	expires   time.Duration // Attrs are fresh until then, unless invalid
 	timeout   time.Duration
 	timedFrom time.Duration // when timeout was last changed
 
@@ -91,7 +91,7 @@ func (n *Node) Agrees(st Stamp, a *nfsclient.Attr) bool {
 
 // accept takes over attributes from the reply to a call sent at st, unless
 // newer ones are known. When two calls overlapped, their ChangeIDs decide which reply
-// is newer; where they do not, neither is believed for long.
+// is newer; where they do not, the attributes are invalid.
 func (n *Node) accept(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) (ok bool, e Effect) {
 	if a.Type != r.Type {
 		n.invalid = true // a handle does not change its type
@@ -217,12 +217,12 @@ func (n *Node) own(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bool)
 // ctime, but not the content. Attributes show that once they come.
 func (n *Node) Relink() { n.relinked, n.invalid = true, true }
 
-// Relinked says that the call that Relink tells of has ended: the answer to one
+// Relinked says that the call that Relink stands for has returned: the reply to a call
 // sent before gen, which is drawn now, need not show the change.
 func (n *Node) Relinked(gen uint64) { n.relinkGen = gen }
 
-// Recall says that nothing learnt so far may be believed, nor the answers to
-// calls sent before gen, which is drawn now.
+// Recall says that nothing known so far is valid, nor are replies to calls sent before
+// gen, which is drawn now.
 func (n *Node) Recall(gen uint64) Effect {
 	n.invalid, n.changeGen, n.relinkGen = true, gen, gen
 	return Foreign | RightsChanged

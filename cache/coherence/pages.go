@@ -3,10 +3,10 @@ package coherence
 // Pages is what the kernel has of one file: pages, attributes, and the size
 // that it cuts mappings and splices to. The zero value is Current.
 //
-// An invalidation has two ends. It is scheduled by whoever waits for it first,
-// and covers every doubt that comes before it starts. What is invalidated twice
-// has the kernel ignore the attributes that it is given in between, so that one
-// runs at a time, and no second one without a new doubt.
+// A doubt makes an invalidation necessary. The first caller that waits for it
+// schedules it, and it covers every doubt until it starts. One runs at a time, and no
+// second one without a new doubt: an invalidation makes the kernel ignore attributes
+// that it is given meanwhile.
 type Pages struct {
 	doubts  uint32 // how often what the kernel has became older than the file
 	started uint32 // doubts that the invalidation that started last covers
@@ -100,17 +100,17 @@ func (p *Pages) Done(gen uint64) {
 	p.run, p.cleared, p.clearGen = none, p.started, gen
 }
 
-// Told says that the kernel is given attributes, in answer to a question that
-// it asked at gen or later.
+// Told says that the kernel is given attributes, in reply to a request that it sent at
+// gen or later.
 func (p *Pages) Told(gen uint64) {
-	if p.clearGen > 0 { // before, any answer will do
+	if p.clearGen > 0 { // before the first invalidation any reply will do
 		p.toldGen = max(p.toldGen, gen)
 	}
 }
 
 // Sized reports whether the kernel has learned the size since the last
-// invalidation. An answer to a question that was asked before does not count: the
-// kernel ignores it.
+// invalidation. The reply to a request from before it does not count: the kernel
+// ignores it.
 func (p *Pages) Sized() bool { return p.toldGen >= p.clearGen }
 
 // Open reports whether a new open may keep the kernel's pages: there was no doubt

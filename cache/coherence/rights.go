@@ -18,8 +18,8 @@ type Rights struct {
 	gen   uint64 // when all were last forgotten
 }
 
-// grant is what is known of one user. It holds as long as the attributes are
-// believed, until then at most: a server may judge otherwise without touching the
+// grant is what is known of one user. It is valid as long as the attributes are fresh,
+// and until a time at most: the server may decide otherwise without a change of the
 // file, as when a user leaves a group there.
 type grant struct {
 	user           User
@@ -59,11 +59,11 @@ func (r *Rights) Granted(u User, want nfsclient.AccessMask, now time.Duration) (
 	return g.granted & want, true
 }
 
-// Current reports whether rights from the answer to a question asked at st are
-// of the file as it is now: nothing has changed them since.
+// Current reports whether rights from the reply to a call sent at st are of the file as
+// it is now: nothing has changed them since.
 func (r *Rights) Current(st Stamp) bool { return st.Gen > r.gen }
 
-// Remember keeps the answer to a question, until a time.
+// Remember keeps the rights from a reply, until a time.
 func (r *Rights) Remember(u User, asked, granted nfsclient.AccessMask, until time.Duration) {
 	if g := r.of(u); g != nil {
 		if g.asked&^asked != 0 {
@@ -82,6 +82,6 @@ func (r *Rights) Remember(u User, asked, granted nfsclient.AccessMask, until tim
 	r.first = &grant{u, asked, granted & asked, until, r.first}
 }
 
-// Forget forgets everybody's rights, and makes answers to questions that are
-// still under way not current. gen is drawn now.
+// Forget forgets everybody's rights, and makes outstanding replies not current. gen is
+// drawn now.
 func (r *Rights) Forget(gen uint64) { r.first, r.gen = nil, gen }

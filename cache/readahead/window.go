@@ -1,6 +1,7 @@
-// Package readahead decides what to read of a file before it is asked for. It
-// has no locks, goroutines or clock: the caller hands in each read, and starts the
-// READs that it is told to.
+// Package readahead decides what to read of a file before it is asked for (Window),
+// and which reads share a READ and for how long its bytes are kept (Spans). It has no
+// locks, goroutines or clock: the caller serializes all calls on a value, hands in
+// each read, and makes the READs.
 package readahead
 
 const (

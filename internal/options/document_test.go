@@ -1,6 +1,7 @@
 package options_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -67,7 +68,7 @@ func markdown() string {
 			case s.kind == options.Refused:
 				fmt.Fprintf(&b, "| `%s` | %s |\n", o.Usage(), cell(o.Meaning))
 			case s.kind == options.Effective || s.kind == options.Inert:
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", cell(o.Usage()), cell(o.Default), cell(o.Meaning), cell(o.NFS))
+				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", cell(o.Usage()), cell(o.Default), cell(cmp.Or(o.Detail, o.Meaning)), cell(o.NFS))
 			default:
 				words = append(words, "`"+o.Usage()+"`")
 			}

@@ -29,6 +29,8 @@ type Option struct {
 	// Meaning is part of a sentence. Neighbours with the same Meaning share a line
 	// of --help.
 	Meaning string
+	// Detail is what docs/options.md says in place of Meaning, if not "".
+	Detail string
 	// NFS is the counterpart in nfs(5), or in the manual page that it names; ""
 	// if there is none.
 	NFS string
@@ -93,10 +95,10 @@ var Table = []Option{
 	{Name: "allow_other", Meaning: "let other users in; the server decides who may walk where", NFS: "always so", set: flag(func(o *Options) { o.AllowOther = true })},
 	{Name: "default_permissions", Meaning: "the kernel checks mode bits, and asks less: for servers without access control lists",
 		set: flag(func(o *Options) { o.DefaultPermissions = true })},
-	{Name: "acregmin", Value: "N", Default: "3", Meaning: attributesMeaning, NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcRegMin = d })},
-	{Name: "acregmax", Value: "N", Default: "60", Meaning: attributesMeaning, NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcRegMax = d })},
-	{Name: "acdirmin", Value: "N", Default: "30", Meaning: attributesMeaning, NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcDirMin = d })},
-	{Name: "acdirmax", Value: "N", Default: "60", Meaning: attributesMeaning, NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcDirMax = d })},
+	{Name: "acregmin", Value: "N", Default: "3", Meaning: attributesMeaning, Detail: "seconds for which attributes of a file that has just changed are used before they are revalidated", NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcRegMin = d })},
+	{Name: "acregmax", Value: "N", Default: "60", Meaning: attributesMeaning, Detail: "the same of a file that has not changed for long; in between, the time doubles with each revalidation that finds no change", NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcRegMax = d })},
+	{Name: "acdirmin", Value: "N", Default: "30", Meaning: attributesMeaning, Detail: "as acregmin, of directories, and of the names in them", NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcDirMin = d })},
+	{Name: "acdirmax", Value: "N", Default: "60", Meaning: attributesMeaning, Detail: "as acregmax, of directories, and of the names in them", NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcDirMax = d })},
 	{Name: "actimeo", Value: "N", Meaning: "sets all four to one value", NFS: same, set: seconds(func(o *Options, d time.Duration) {
 		o.AcRegMin, o.AcRegMax, o.AcDirMin, o.AcDirMax = d, d, d, d
 	})},
@@ -105,14 +107,14 @@ var Table = []Option{
 
 	{Name: "nolock", Default: "yes", Kind: Inert, Meaning: localLocks, NFS: same, set: flag(func(*Options) {})},
 	{Name: "local_lock", Value: "all", Default: "all", Kind: Inert, Meaning: localLocks, NFS: same, set: only("all")},
-	{Name: "sec", Value: "sys", Default: "sys", Kind: Inert, Meaning: inertMeaning, NFS: same, set: only("sys")},
-	{Name: "mountproto", Value: "tcp", Default: "tcp", Kind: Inert, Meaning: inertMeaning, NFS: same, set: only("tcp")},
-	{Name: "mountvers", Value: "3", Default: "3", Kind: Inert, Meaning: inertMeaning, NFS: same, set: only("3")},
-	{Name: "lookupcache", Value: "all", Default: "all", Kind: Inert, Meaning: inertMeaning, NFS: same, set: only("all")},
-	{Name: "cto", Default: "yes", Kind: Inert, Meaning: inertMeaning, NFS: same, set: flag(func(*Options) {})},
-	{Name: "fg", Default: "yes", Kind: Inert, Meaning: inertMeaning, NFS: same, set: ignored},
-	{Name: "intr", Kind: Inert, Meaning: inertMeaning, NFS: same, set: ignored},
-	{Name: "nointr", Kind: Inert, Meaning: inertMeaning, NFS: same, set: ignored},
+	{Name: "sec", Value: "sys", Default: "sys", Kind: Inert, Meaning: inertMeaning, Detail: "security: AUTH_SYS, by which the server believes this host who its users are", NFS: same, set: only("sys")},
+	{Name: "mountproto", Value: "tcp", Default: "tcp", Kind: Inert, Meaning: inertMeaning, Detail: "MOUNT travels over TCP", NFS: same, set: only("tcp")},
+	{Name: "mountvers", Value: "3", Default: "3", Kind: Inert, Meaning: inertMeaning, Detail: "version of MOUNT", NFS: same, set: only("3")},
+	{Name: "lookupcache", Value: "all", Default: "all", Kind: Inert, Meaning: inertMeaning, Detail: "names are cached, and that a name does not exist", NFS: same, set: only("all")},
+	{Name: "cto", Default: "yes", Kind: Inert, Meaning: inertMeaning, Detail: "close-to-open: an open asks the server whether the file has changed", NFS: same, set: flag(func(*Options) {})},
+	{Name: "fg", Default: "yes", Kind: Inert, Meaning: inertMeaning, Detail: "the mount is made, or has failed, when the command returns", NFS: same, set: ignored},
+	{Name: "intr", Kind: Inert, Meaning: inertMeaning, Detail: "only a signal that kills a process ends its waiting for the server", NFS: same, set: ignored},
+	{Name: "nointr", Kind: Inert, Meaning: inertMeaning, Detail: "the same as intr", NFS: same, set: ignored},
 
 	forMount("defaults"), forMount("_netdev"), forMount("auto"), forMount("noauto"), forMount("user"), forMount("nouser"),
 	forMount("users"), forMount("owner"), forMount("group"), forMount("nofail"), forMount("comment"),

@@ -6,10 +6,10 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// TestKernelBelievesNothingThatIsAboutToChange: attributes are not given to the
+// TestKernelTimeoutIsZeroDuringChanges: attributes are not given to the
 // kernel for keeps while a change of ours is under way, or while the server has
 // yet to give times to what was written.
-func TestKernelBelievesNothingThatIsAboutToChange(t *testing.T) {
+func TestKernelTimeoutIsZeroDuringChanges(t *testing.T) {
 	srv := newFake(t)
 	c := newCache(t, srv, testConfig())
 	kept := func(i *Inode) bool {
