@@ -39,7 +39,7 @@
 //   - A posted Send that gathers from the caller's memory has completed before
 //     Exchange returns.
 //   - Each credit in use has a receive posted. Receives are posted again before
-//     anyone is told of a reply.
+//     the caller of a reply wakes.
 //   - A call given up keeps its slot, XID and credit until its reply comes or
 //     the link ends, because the responder still has it. When such calls hold
 //     credits of the quarter that overdue ones leave, and a call waits for one,
@@ -68,7 +68,7 @@
 // Invariants:
 //
 //   - Memory for chunks is leased once in a call, before anything is pulled, and
-//     for the reply, too (package longbuf). Whoever waits for memory holds none,
+//     for the reply, too (package longbuf). A call that waits for memory holds none,
 //     so calls cannot wait for each other. Nothing waits while it holds the
 //     reaper.
 //   - A lease goes back when the Send that ends the call has completed, or when

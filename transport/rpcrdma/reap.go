@@ -158,7 +158,7 @@ func (l *link) refused(b []byte) error {
 	return nil
 }
 
-// callBack hands a call of the server's to who serves it, and reports whether that took its buffer. Unless we said
+// callBack queues a call of the server's for runBack, and reports whether that took its buffer. Unless we said
 // that we do, which is for the protocol above to say, no server may make any (RFC 8167 section 6): they are counted and
 // not answered. Nor are those beyond the credits. l.mu is held.
 func (l *link) callBack(m arrived) bool {

@@ -5,7 +5,8 @@ import (
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
-// What a requester does with messages that answer its calls, on the goroutine that has taken them from the connection.
+// How a requester handles messages that answer its calls. These functions run on the goroutine that has received the
+// message.
 
 // arrived is a message in receive buffer buf, of len bytes of which header are the transport's.
 type arrived struct {

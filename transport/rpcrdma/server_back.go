@@ -16,7 +16,7 @@ import (
 )
 
 // backchannel is the requester of a server's connection: it makes calls in the backward direction (RFC 8167), with XIDs
-// and credits of their own. A call runs on its caller's goroutine; the worker that takes up its reply hands that over.
+// and credits of their own. A call runs on its caller's goroutine; a worker of the connection delivers its reply.
 // Nothing is placed directly: in version 2, to a client that says RDMA2_BKREQSUP_GENL (the draft, section 6.2.2), a long
 // call goes as a Position-Zero read chunk and a long reply comes in a reply chunk; else all is inline.
 type backchannel struct {
@@ -165,8 +165,8 @@ func (b *backchannel) keyDead(rkey uint32) {
 	b.invalidated(0, rkey)
 }
 
-// take hands the message that came in k to the call that waits for it, by what deliver does, and reports whether there is
-// one. The receive buffer is posted again before anyone is told.
+// take calls deliver with the slot that waits for the message in k, and reports whether there is one. The receive buffer is
+// posted again before the caller wakes.
 func (b *backchannel) take(ctx context.Context, k *serverCall, xid uint32, deliver func(s *slot)) bool {
 	b.mu.Lock()
 	s := b.slots[xid]

@@ -64,7 +64,7 @@ type serverConn struct {
 	joined  sync.WaitGroup
 
 	granted atomic.Int32
-	// receiving is posted, for who does not hold mu.
+	// receiving is a copy of posted that can be read without mu.
 	receiving atomic.Int32
 	busy      atomic.Int64  // tokens of sends and reads out
 	moved     atomic.Uint64 // completions of sends and reads
