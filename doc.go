@@ -32,8 +32,9 @@
 // without "." and ".." but for the root itself, which is ".". They need not be
 // UTF-8. Symbolic links are followed within the export, 40 at most; a target
 // that begins with a slash starts at the export's root, and ".." stays there.
-// The methods whose names begin with L, and those that make, remove or rename,
-// do not follow the last component.
+// Of a name that is to be made, removed or renamed, or whose link is asked for
+// (Lstat, Lchown, ReadLink), the last component is not followed; OpenFile follows
+// it, but for O_CREATE with O_EXCL.
 //
 // # Errors
 //
@@ -55,7 +56,7 @@
 // # Permission
 //
 // The server decides. Calls carry the user and the groups of this process, or
-// of Options.User, or of [FS.WithUser]. There is no umask.
+// of Options.User, or of [FS.WithUser]. The umask of the process has no effect.
 //
 // # Goroutines and locks
 //

@@ -48,7 +48,8 @@ type file struct {
 	listing listing
 }
 
-// Open opens a file or directory for reading.
+// Open opens a file or directory for reading. The caller closes the result, which
+// is a *File.
 func (f *FS) Open(name string) (fs.File, error) {
 	o, err := f.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -57,15 +58,15 @@ func (f *FS) Open(name string) (fs.File, error) {
 	return o, nil
 }
 
-// Create opens a file for reading and writing, and makes it, or cuts it to
-// nothing if it exists.
+// Create opens a file for reading and writing, and makes it with the mode 0644,
+// or cuts it to nothing if it exists. The caller closes the File.
 func (f *FS) Create(name string) (*File, error) {
-	return f.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+	return f.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 }
 
 // OpenFile opens a file as os.OpenFile does, but without a umask. Beside the
 // flags of package os it knows syscall.O_DIRECT, O_DIRECTORY and O_NOFOLLOW.
-// Devices, sockets and named pipes cannot be opened.
+// Devices, sockets and named pipes cannot be opened. The caller closes the File.
 func (f *FS) OpenFile(name string, flag int, perm fs.FileMode) (o *File, err error) {
 	err = f.do(func(ctx context.Context) (err error) {
 		o, err = f.open(ctx, name, flag, perm)

@@ -188,6 +188,33 @@ func TestSync(t *testing.T) {
 	})
 }
 
+// TestCrash: a server that crashes loses nothing that Sync has acknowledged, and
+// what it has lost of the rest is written again.
+func TestCrash(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network, func(t *testing.T) {
+			v := serve(t, func(c *nfsd.Config) { c.Exports[0].Lossy = true })
+			f := v.open(t, network)
+			want := random(3 << 20)
+			o := must[*File](t)(f.Create("file"))
+			must[int](t)(o.WriteAt(want[:1<<20], 0))
+			check(t, o.Sync())
+			must[int](t)(o.WriteAt(want[1<<20:], 1<<20)) // sent, and not committed
+			must[fs.FileInfo](t)(o.Stat())
+			check(t, v.Crash())
+			if got := v.content(t, "file"); len(got) < 1<<20 || got[:1<<20] != string(want[:1<<20]) {
+				t.Error("the crash took what Sync had acknowledged")
+			} else if len(got) == len(want) {
+				t.Log("the crash took nothing")
+			}
+			check(t, o.Close())
+			if v.content(t, "file") != string(want) {
+				t.Error("the server has something else after Close")
+			}
+		})
+	}
+}
+
 // TestWriteErrors: an error of a write in the background is returned by Close,
 // and by FS.Close where no file's user was told.
 func TestWriteErrors(t *testing.T) {

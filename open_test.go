@@ -94,6 +94,10 @@ func TestUser(t *testing.T) {
 func TestLeavesNothing(t *testing.T) {
 	v := serve(t)
 	v.tree(t)
+	for _, network := range networks { // so that the server has all of its own
+		f := must[*FS](t)(Open(context.Background(), loopback, v.options(t, network, "")))
+		check(t, f.Close(context.Background()))
+	}
 	for _, network := range networks {
 		before := runtime.NumGoroutine()
 		for range 3 {

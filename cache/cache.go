@@ -200,7 +200,7 @@ func (c *Cache) Close(ctx context.Context) error {
 	for _, i := range stalled {
 		i.unpin()
 	}
-	c.dropStaged()
+	c.dropReadAhead()
 	dirty := c.dirtyInodes()
 	c.mu.Lock()
 	paths := c.paths(dirty...)

@@ -7,7 +7,7 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// made takes over what a creating call in dir returned.
+// made takes over the result of a call that creates name in dir.
 func (c *Cache) made(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Inode, name string, m nfsclient.Made, err error) (Entry, error) {
 	if err != nil {
 		c.changed(st, dir, m.Dir, name, nil, false)
@@ -22,8 +22,8 @@ func (c *Cache) made(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Inod
 	return c.entry(ctx, child, ttl), nil
 }
 
-// changed ends a change in dir, after which name stands for child (nil: for
-// nothing), or for something unknown if known is not set.
+// changed ends a change in dir, after which name stands for child (nil: does not
+// exist), or for something unknown if known is not set.
 func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, child *Inode, known bool) (ttl time.Duration) {
 	dir.mu.Lock()
 	dir.finish(st, &w, false)
@@ -39,10 +39,10 @@ func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, chil
 	return ttl
 }
 
-// Create makes a regular file and opens it. With exclusive it fails when the
-// name exists; else a file that another client made since the kernel looked is
-// opened as Open does it, for whoever may. A size in s is ignored:
-// mode.Truncate says that.
+// Create makes a regular file and opens it. With exclusive it fails if the name
+// exists; else a file that another client has made since the kernel's lookup is
+// opened as by Open, if the user may. A size in s is ignored: mode.Truncate says
+// that.
 func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, s nfsclient.SetAttr, exclusive bool, mode OpenMode) (Entry, *File, error) {
 	s.Size = nil
 	st := dir.begin()
@@ -63,15 +63,16 @@ func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	return e, c.newFile(cr, e.Inode, mode, open), nil
 }
 
-// opensAnew says that who makes a file of such a mode may open it once more. A
-// call to make it that is sent twice may then find the file and open it. Where
-// that would be refused, only an exclusive call knows its own file.
+// opensAnew reports whether the creator of a file with such a mode may open it
+// again. A CREATE that is sent twice may then find the file and open it; where that
+// would be refused, only an exclusive CREATE recognizes its own file.
 func opensAnew(made *uint32, mode OpenMode) bool {
 	return made == nil || (!mode.Read || *made&0o400 != 0) && (!mode.Write && !mode.Truncate || *made&0o200 != 0)
 }
 
-// openFound opens what has the name that was to be made. What is no file, or
-// has gone again, has the kernel look once more (ESTALE): it follows links.
+// openFound opens the file that has the name that was to be created. If it is no
+// regular file, or is gone again, ESTALE makes the kernel repeat the path walk, which
+// follows links.
 func (c *Cache) openFound(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, mode OpenMode) (Entry, *File, error) {
 	again := localError("CREATE", nfsclient.ErrStale)
 	e, err := c.lookupServer(ctx, cr, dir, name)
@@ -153,8 +154,8 @@ func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name
 	return c.entry(ctx, i, ttl), nil
 }
 
-// relink says that a change of a name of i has changed its link count and
-// ctime, but not its content.
+// relink says that we have changed a name of i, and thus its link count and ctime,
+// but not its content.
 func (i *Inode) relink() {
 	i.mu.Lock()
 	i.relinkedLocked()
@@ -166,9 +167,9 @@ func (i *Inode) relinkedLocked() {
 	i.node.Relinked(i.c.gen.Add(1))
 }
 
-// mayBeRelinked is relink after a call that failed as it does when it comes
-// again to a server that carried it out and then crashed. The kernel took the
-// failure for one that changed nothing.
+// mayBeRelinked is relink after a call that failed as it does when it is sent again
+// to a server that has executed it before a crash. For the kernel, a call that failed
+// has changed nothing, so that it must drop its attributes.
 func (c *Cache) mayBeRelinked(ctx context.Context, i *Inode) {
 	i.mu.Lock()
 	i.relinkedLocked()
@@ -178,7 +179,7 @@ func (c *Cache) mayBeRelinked(ctx context.Context, i *Inode) {
 }
 
 // Unlink removes a name that is no directory's. A file that is open here gets
-// another name and goes when it is closed.
+// another name, and is removed when it is closed (sillyrename).
 func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) error {
 	child, err := c.target(ctx, cr, dir, name)
 	if err != nil {
@@ -233,8 +234,8 @@ func (c *Cache) Rmdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name s
 	return err
 }
 
-// Rename gives a file another name, which it takes from a file that has it.
-// If that file is open here, it goes when it is closed.
+// Rename gives a file another name, replacing a file that has it. If that file is
+// open here, it is removed when it is closed.
 func (c *Cache) Rename(ctx context.Context, cr nfsclient.Cred, from *Inode, fromName string, to *Inode, toName string) error {
 	moved, err := c.target(ctx, cr, from, fromName)
 	if err != nil {
@@ -282,8 +283,8 @@ func (c *Cache) Rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 	return nil
 }
 
-// rename makes the call and keeps what it says of the names. Where both are of
-// one file already, they stay (RFC 1813 section 3.3.14).
+// rename makes the call and caches the names that result. If both are of one file
+// already, they stay (RFC 1813 section 3.3.14).
 func (c *Cache) rename(ctx context.Context, cr nfsclient.Cred, from *Inode, fromName string, to *Inode, toName string, moved *Inode, both bool) error {
 	st := from.begin()
 	if to != from {

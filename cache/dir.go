@@ -20,16 +20,15 @@ type Dir struct {
 	rounds rounds
 }
 
-// rounds finds out whether the cookies of a listing go round in circles, as
-// they may with a server that is broken: nobody would ever see its end. It
-// remembers one, for twice as long each time, and so sees any circle within
-// three times its length.
+// rounds detects a cycle in the cookies of a listing, which a broken server may
+// return: the listing would never end. It remembers one cookie, for twice as long
+// each time, and so finds a cycle within three times its length.
 type rounds struct {
 	mark       uint64
 	left, span int
 }
 
-// add takes the cookie to go on from and tells whether it closes a circle.
+// add takes the next cookie and reports whether it closes a cycle.
 func (r *rounds) add(cookie uint64) bool {
 	if r.span > 0 && cookie == r.mark {
 		return true
@@ -42,21 +41,21 @@ func (r *rounds) add(cookie uint64) bool {
 	return false
 }
 
-// Offsets of "." and ".." where the server leaves these out. Server cookies
-// are passed on as they are; these are unlikely ones that are not negative as
-// a signed number.
+// Offsets of "." and ".." if the server leaves these out. The server's cookies are
+// passed on as they are; these are unlikely ones that are not negative as a signed
+// number.
 const (
 	dotOff    uint64 = 0x72646d61_2e000001
 	dotdotOff uint64 = 0x72646d61_2e2e0002
 )
 
-// OpenDir opens a directory for whoever may read it.
+// OpenDir opens a directory, if the user may read it.
 func (c *Cache) OpenDir(ctx context.Context, cr nfsclient.Cred, i *Inode) (*Dir, error) {
 	if i.typ != nfsclient.Directory {
 		return nil, localError("OPENDIR", nfsclient.ErrNotDir)
 	}
-	// As for files, opening asks the server, so that names cached before a
-	// change elsewhere go.
+	// As for files, opening revalidates, so that names cached before a change
+	// elsewhere are dropped.
 	got, _, err := c.askAccess(ctx, cr, c.user(&cr), i, nfsclient.AccessRead)
 	if err != nil {
 		return nil, err
@@ -78,10 +77,10 @@ func (d *Dir) Close() {
 	d.i = nil
 }
 
-// Next is a part of the directory behind off, 0 for its start, with "." and
-// "..", and none at the end. What was read before is not read again, but for
-// off 0: rewinddir(3) wants the directory as it is now. The result is borrowed
-// until the next call.
+// Next is a part of the directory behind off, 0 for its start, with "." and "..",
+// and none at the end. What was read before is not read again, except for off 0:
+// rewinddir(3) wants the directory as it is now. The result is valid until the next
+// call.
 func (d *Dir) Next(ctx context.Context, off uint64) ([]Dirent, error) {
 	if off == 0 {
 		d.held.reset()
@@ -122,7 +121,7 @@ func (d *Dir) Next(ctx context.Context, off uint64) ([]Dirent, error) {
 	return p.list, d.enter(p, p.list)
 }
 
-// Held is what Next returns if that needs no call to the server, else nothing.
+// Held is Next if that needs no call to the server, else nothing.
 func (d *Dir) Held(off uint64) []Dirent {
 	p, list, ok := d.held.behind(off)
 	if !ok || d.enter(p, list) != nil {
@@ -131,7 +130,7 @@ func (d *Dir) Held(off uint64) []Dirent {
 	return list
 }
 
-// enter goes on to list of p, unless the cookies go round in circles.
+// enter makes p the part in use, unless the cookies form a cycle.
 func (d *Dir) enter(p *dirPart, list []Dirent) error {
 	if p == d.in && len(list) < len(p.list) {
 		return nil
@@ -143,7 +142,7 @@ func (d *Dir) enter(p *dirPart, list []Dirent) error {
 	return nil
 }
 
-// keep makes what was read behind from the part in use, with "." and ".." where
+// keep makes what was read behind from a part of the listing, with "." and ".." if
 // it begins the directory and the server leaves them out.
 func (d *Dir) keep(from uint64, p nfsclient.DirPart, seen uint64) *dirPart {
 	part := &dirPart{from: from, eof: p.EOF, seen: seen, list: make([]Dirent, 0, len(p.Entries)+2)}
@@ -180,9 +179,9 @@ func hasDots(l []nfsclient.Dirent) bool {
 	return false
 }
 
-// restart reads the directory from its start until behind off, whose cookie
-// the server does not know any more. If off itself is gone, as many entries
-// are skipped as were seen before it, provided that a part ended with it.
+// restart reads the directory from its start to behind off, whose cookie the server
+// no longer knows. If off itself is gone, as many entries are skipped as were seen
+// before it, provided that a part ended with it.
 func (d *Dir) restart(ctx context.Context, off uint64) ([]Dirent, error) {
 	skip := d.held.before(off)
 	d.held.reset()
@@ -243,8 +242,8 @@ func (d *Dir) read(ctx context.Context, pos nfsclient.DirPos) (nfsclient.DirPart
 	return part, nil
 }
 
-// learn keeps attributes and names of a part, and the inode numbers of files
-// that are known.
+// learn caches the attributes and names of a part, and sets the inode numbers of
+// files that are known.
 func (d *Dir) learn(st stamp, p *nfsclient.DirPart) {
 	c, dir := d.c, d.i
 	kids := make([]*Inode, len(p.Entries))
@@ -264,7 +263,7 @@ func (d *Dir) learn(st stamp, p *nfsclient.DirPart) {
 	if p.Dir != nil {
 		dir.note(st, p.Dir)
 	}
-	if dir.settled(st, p.Dir) {
+	if dir.namesAgree(st, p.Dir) {
 		for k, i := range kids {
 			if i != nil {
 				dir.setName(p.Entries[k].Name, i)

@@ -1,12 +1,16 @@
-// Package cache is what stands between the kernel's file requests and the
-// server: which attributes, names, rights and bytes may be answered from
-// memory, and when written bytes reach stable storage.
+// Package cache decides which attributes, names, rights and bytes the kernel's file
+// requests get from memory, and when written bytes reach stable storage.
 //
-// It owns the inodes of a mount, the read-ahead of open files, and every byte
-// that was written here until the server has it on stable storage. The
-// kernel's page cache is the long-term cache; what is read ahead is dropped
-// once delivered. It refuses to know FUSE, wire formats and connections, and
-// it never keeps a byte twice.
+// It owns the inodes of a mount, the read-ahead of open files, and every byte that
+// was written here until the server has it on stable storage. The kernel's page
+// cache is the long-term cache; what was read ahead is dropped once delivered. It
+// refuses to know FUSE, wire formats and connections, and it never keeps a byte
+// twice.
+//
+// It has three rooms: coherence of names and attributes, reading, and write-back.
+// The decisions of each are machines without locks, goroutines or clock, in packages
+// coherence, readahead and writeback; this package gives them locks and goroutines,
+// and makes the calls.
 //
 // # What is promised
 //
@@ -39,21 +43,24 @@
 // dropped the pages and attributes of the old one, and Sized says whether it has
 // been told since. Within a mount all openings of a file see the same bytes.
 //
-// The kernel reads its own pages without asking. Of files that are open for
-// reading, attributes are therefore asked for when they have expired, by runPoll,
-// and a change found has the kernel drop the pages.
+// The kernel reads its cached pages without a request. runPoll therefore revalidates
+// the attributes of files that are open for reading when they have expired, and the
+// kernel drops the pages if the file has changed.
 //
-// Names and attributes are believed by the ac* rules of nfs(5): a timeout
-// starts at the minimum whenever the file is seen to have changed, and doubles
-// up to the maximum each time it is seen not to have. Names hold as long as the
-// directory's attributes do, rights as long as the file's and never longer than
-// the maximum; a change of mode, owner or, from elsewhere, ctime takes them back,
-// and with them the answers that are still under way. A name is served from memory
-// only to a user whose LOOKUP right is known; users are told apart by uid, gid and
-// all groups. With NoAC nothing is believed and writes go through. When a handle is
-// found stale, the name of each directory is asked for once more before it is
-// believed, so that the kernel's second walk along a path that was replaced finds
-// the new one.
+// Names and attributes are fresh by the ac* rules of nfs(5): a timeout starts at the
+// minimum whenever the file is seen to have changed, and doubles up to the maximum
+// each time it is seen unchanged. Names are valid as long as the directory's
+// attributes are, rights as long as the file's and never longer than the maximum. A
+// change of mode, owner or, from elsewhere, ctime invalidates rights, and those in
+// replies that are still outstanding. A name is served from memory only to a user
+// whose LOOKUP right is known; users are told apart by uid, gid and all groups. With
+// NoAC nothing is fresh, and writes go through. When a handle is found stale, each
+// directory's name is looked up once more before it is used, so that the kernel's
+// second walk along a path that was replaced finds the new one.
+//
+// Reading a directory costs one ACCESS when it is opened and one READDIRPLUS a part:
+// no name is looked up for it. What READDIRPLUS returns is served to the lookups that
+// follow, as long as it is fresh.
 //
 // # Whose change was it
 //
@@ -67,9 +74,9 @@
 // with such servers. A change of ctime alone is expected after our own link,
 // rename or unlink.
 //
-// Replies may also overtake each other. One whose call was sent after the last
-// attributes were taken over is newer than those. For others ctime decides; if
-// it is the same and the rest differs, the attributes are asked for again.
+// Replies may also overtake each other. A reply whose call was sent after the last
+// attributes were taken over is newer than those. For others ctime decides; if it is
+// the same and the rest differs, the attributes are invalid.
 //
 // # Removing what is open
 //
@@ -82,10 +89,10 @@
 //
 // # Calls that were sent twice
 //
-// A server that crashed between carrying a call out and answering it carries it
-// out again. The name that hides a file, and the file that a rename has moved,
-// show that it was done. Nothing is undone before the server was asked what is
-// there, and where a failure does not tell, the link count is asked for again.
+// A server that crashed between executing a call and replying to it executes it
+// again. The silly name of a file, and the file that a rename has moved, show that it
+// was executed. Nothing is undone before a lookup has shown what is there, and where
+// a failure does not show it, the link count is fetched again.
 //
 // # Appending
 //

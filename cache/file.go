@@ -87,7 +87,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure bool, err error) {
 	for range 2 {
 		i.mu.Lock()
-		sure = i.node.Known() && !i.node.Doubtful()
+		sure = i.node.Valid()
 		i.mu.Unlock()
 		if sure {
 			return true, nil
@@ -98,7 +98,7 @@ func (c *Cache) settle(ctx context.Context, cr nfsclient.Cred, i *Inode) (sure b
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.node.Known() && !i.node.Doubtful(), nil
+	return i.node.Valid(), nil
 }
 
 // mayOpen checks the user's rights and refreshes the attributes, with one call:
@@ -184,7 +184,7 @@ func (f *File) Inode() *Inode { return f.i }
 func (f *File) Direct() bool { return f.mode.Direct }
 
 // Release ends the use of f; data not yet written goes on being written. What
-// was staged for reading goes with the last opening, and so does a file that
+// was read ahead is dropped with the last opening, and so is a file that
 // was removed while open.
 func (f *File) Release() {
 	f.mu.Lock()

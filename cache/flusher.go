@@ -92,7 +92,7 @@ func (c *Cache) relieve() {
 
 // underPressure is the pool's call for memory.
 func (c *Cache) underPressure() {
-	c.dropStaged()
+	c.dropReadAhead()
 	c.urge()
 }
 

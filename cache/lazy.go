@@ -12,7 +12,7 @@ import (
 // while mu is released; reading goes with the last span.
 
 // reading is for files that are read.
-type reading struct{ spans []*span } // reads under way and staged
+type reading struct{ spans []*span } // reads under way and read ahead
 
 var (
 	neverWritten written

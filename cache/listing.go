@@ -56,7 +56,7 @@ func (l *listing) reset() {
 	*l = listing{all: l.all}
 }
 
-// behind finds what follows off. found and nothing listed means the end.
+// behind returns what follows off. found with an empty list means the end.
 func (l *listing) behind(off uint64) (p *dirPart, list []Dirent, found bool) {
 	for n, p := range l.parts {
 		if p.from == off {
@@ -80,8 +80,7 @@ func (l *listing) use(n int) {
 	l.parts[0] = p
 }
 
-// before is how many of the directory's entries end with off, 0 if that is not
-// known.
+// before is how many of the directory's entries end with off, 0 if unknown.
 func (l *listing) before(off uint64) uint64 {
 	for _, p := range l.parts {
 		if p.last() == off {
@@ -91,8 +90,8 @@ func (l *listing) before(off uint64) uint64 {
 	return 0
 }
 
-// add makes p the part in use, and lets go of those used least. Parts with
-// another verifier are of cookies that may mean something else now.
+// add makes p the part in use, and drops those not used for longest. Parts with
+// another verifier are dropped too: their cookies may mean something else now.
 func (l *listing) add(p *dirPart, v nfsclient.Verifier) {
 	if v != l.verifier {
 		l.reset()

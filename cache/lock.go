@@ -2,18 +2,18 @@ package cache
 
 import "sync"
 
-// inodeLock guards an inode. Unlock does what the holder could not, since it takes
-// locks that come before this one or are of the same kind: it lets go of names that
-// were dropped, and queues what the kernel must be told.
+// inodeLock guards an inode. Unlock also does what needs Cache.mu or another
+// inode's lock: it releases names that were dropped, and queues notices for the
+// kernel.
 type inodeLock struct {
 	mutex sync.Mutex
 	after *afterUnlock // guarded by mutex; the last first
 }
 
-// afterUnlock is one thing to do, a name or a file, and those before it.
+// afterUnlock is a list of what to do: each a name or a file.
 type afterUnlock struct {
 	dropped *dentry // no longer in its directory
-	doubted *Inode  // pinned; the kernel must be told
+	doubted *Inode  // pinned; the kernel must be notified
 	next    *afterUnlock
 }
 
@@ -34,20 +34,21 @@ func (l *inodeLock) unlockAndRun() {
 	l.mutex.Unlock()
 	for ; after != nil; after = after.next {
 		if after.dropped != nil {
-			after.dropped.let()
+			after.dropped.release()
 			continue
 		}
-		after.doubted.c.tell(notice{ino: after.doubted})
+		after.doubted.c.notify(notice{ino: after.doubted})
 		after.doubted.unpin()
 	}
 }
 
-// letGo lets go of d, which its directory does not have any more; mu is held.
-func (i *Inode) letGo(d *dentry) { i.mu.after = &afterUnlock{dropped: d, next: i.mu.after} }
+// releaseLater releases d, which its directory no longer has, when mu is unlocked;
+// mu is held.
+func (i *Inode) releaseLater(d *dentry) { i.mu.after = &afterUnlock{dropped: d, next: i.mu.after} }
 
-// tellLater queues a notice of i, once for however many doubts there are until mu
-// is released; mu is held.
-func (i *Inode) tellLater() {
+// notifyLater queues a notice about i when mu is unlocked, one for any number of
+// doubts until then; mu is held.
+func (i *Inode) notifyLater() {
 	if i.mu.after == nil || i.mu.after.doubted == nil {
 		i.refs.Add(1)
 		i.mu.after = &afterUnlock{doubted: i, next: i.mu.after}

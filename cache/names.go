@@ -9,14 +9,14 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// dentry is a cached name: of child, which it pins, or of nothing. It holds as
-// long as the directory's state does. All but elem is fixed or guarded by
-// dir.mu.
+// dentry is a cached name: of child, which it pins, or one that is known not to
+// exist. It is valid as long as the directory's state is. All but elem is constant
+// or guarded by dir.mu.
 type dentry struct {
 	dir   *Inode
 	name  string
 	child *Inode // nil: there is no such name
-	shown bool   // the kernel was told of it
+	shown bool   // the kernel was given it
 
 	elem *list.Element // in Cache.names, guarded by Cache.mu
 }
@@ -26,8 +26,9 @@ const maxNames = 1 << 17
 
 var errNoEntry = localError("LOOKUP", nfsclient.ErrNoEnt)
 
-// let is called once the directory no longer has d, with no lock held.
-func (d *dentry) let() {
+// release drops what d refers to, once the directory no longer has it. No lock is
+// held.
+func (d *dentry) release() {
 	c := d.dir.c
 	c.mu.Lock()
 	c.names.Remove(d.elem)
@@ -44,7 +45,7 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 		if d.child == child {
 			return d
 		}
-		i.letGo(d)
+		i.releaseLater(d)
 	}
 	d := &dentry{dir: i, name: name, child: child}
 	if child != nil {
@@ -65,23 +66,23 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 func (i *Inode) dropName(name string) {
 	if d := i.names[name]; d != nil {
 		delete(i.names, name)
-		i.letGo(d)
+		i.releaseLater(d)
 	}
 }
 
-// forgetNames forgets all names and, with tell, has the kernel forget those
-// it was shown; mu is held.
-func (i *Inode) forgetNames(tell bool) {
+// forgetNames forgets all names and, with notify, makes the kernel look up again
+// those that it was given; mu is held.
+func (i *Inode) forgetNames(notify bool) {
 	for name, d := range i.names {
-		if tell && d.shown {
-			i.c.tell(notice{ino: i, name: name})
+		if notify && d.shown {
+			i.c.notify(notice{ino: i, name: name})
 		}
-		i.letGo(d)
+		i.releaseLater(d)
 	}
 	i.names = nil
 }
 
-// trimNames keeps to maxNames. No lock is held.
+// trimNames drops the oldest names beyond maxNames. No lock is held.
 func (c *Cache) trimNames() {
 	for {
 		c.mu.Lock()
@@ -103,15 +104,15 @@ func (c *Cache) trimNames() {
 	}
 }
 
-// settled says whether names from the reply to a call sent at st, which came
-// with the directory's attributes da, may be kept: they must be of the state
-// that all other names are of. mu is held.
-func (i *Inode) settled(st stamp, da *nfsclient.Attr) bool {
+// namesAgree reports whether names from the reply to a call sent at st, which
+// carries the directory's attributes da, may be cached: they must be of the same
+// state as all other names. mu is held.
+func (i *Inode) namesAgree(st stamp, da *nfsclient.Attr) bool {
 	return i.node.Agrees(st, da)
 }
 
-// Lookup finds name in dir. When there is none, the error's status is
-// nfsclient.ErrNoEnt and the Entry says for how long that may be believed.
+// Lookup finds name in dir. If there is none, the error's status is
+// nfsclient.ErrNoEnt, and the Entry says how long that may be cached.
 func (c *Cache) Lookup(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) (Entry, error) {
 	if e, err, ok := c.lookupCached(&cr, dir, name); ok {
 		return e, err
@@ -119,16 +120,16 @@ func (c *Cache) Lookup(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	return c.lookupServer(ctx, cr, dir, name)
 }
 
-// Known is Lookup of a name that is there, if that takes no call to the server.
+// Known is Lookup if that needs no call to the server and the name exists.
 func (c *Cache) Known(cr nfsclient.Cred, dir *Inode, name string) (Entry, bool) {
 	e, err, ok := c.lookupCached(&cr, dir, name)
 	return e, ok && err == nil
 }
 
-// lookupCached answers from memory if directory, name and the user's right to
-// look it up are fresh; if any is not, one LOOKUP refreshes them all. Attributes
-// of the file that are merely old go along without being believed: who needs
-// them asks, and an open asks in any case.
+// lookupCached answers from memory if the directory, the name and the user's right
+// to look it up are fresh; if any is not, one LOOKUP refreshes them all. Attributes
+// of the file that have merely expired are returned with a timeout of zero: the
+// kernel asks again if it needs them, and an open asks in any case.
 func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry, error, bool) {
 	now := c.cfg.Now()
 	key := c.user(cr)
@@ -153,7 +154,7 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	dir.mu.Unlock()
 	i := e.Inode
 	i.mu.Lock()
-	usable := i.node.Known() && !i.node.Doubtful() && i.pages.State() == coherence.Current && !i.suspect()
+	usable := i.node.Valid() && i.pages.State() == coherence.Current && !i.suspect()
 	e.Attr, e.AttrTTL = i.outward(), i.attrTTL(now)
 	i.mu.Unlock()
 	if !usable {
@@ -192,14 +193,14 @@ func (c *Cache) lookupServer(ctx context.Context, cr nfsclient.Cred, dir *Inode,
 	return e, err
 }
 
-// enter keeps the result of a lookup, if known says that it is one, and
-// returns it as an Entry that takes over child's reference.
+// enter caches the result of a lookup, if known says that it is one, and returns
+// it as an Entry that takes over child's reference.
 func (c *Cache) enter(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Inode, name string, child *Inode, da *nfsclient.Attr, known bool) Entry {
 	var ttl time.Duration
 	dir.mu.Lock()
 	if known {
 		dir.answered(st, da, c.user(&cr), nfsclient.AccessLookup, nfsclient.AccessLookup)
-		if dir.settled(st, da) {
+		if dir.namesAgree(st, da) {
 			dir.setName(name, child).shown = true
 			ttl = dir.ttl(c.cfg.Now())
 		} else if d := dir.names[name]; d != nil && d.child != child && dir.node.Undisturbed(st) {
@@ -215,7 +216,8 @@ func (c *Cache) enter(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Ino
 	return c.entry(ctx, child, ttl)
 }
 
-// entry is child as a result.
+// entry returns child as an Entry, after the kernel has dropped what it had of an
+// older state.
 func (c *Cache) entry(ctx context.Context, child *Inode, ttl time.Duration) Entry {
 	c.clear(ctx, child)
 	child.mu.Lock()

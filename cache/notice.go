@@ -2,19 +2,19 @@ package cache
 
 import "context"
 
-// doubt says that pages and attributes the kernel has of i are not what the
-// server has; mu is held. The kernel is told in the background at the latest.
+// doubt says that pages and attributes that the kernel has of i are not what the
+// server has; mu is held. They are invalidated in the background at the latest.
 func (i *Inode) doubt() {
 	i.ownPages()
 	i.pages.Doubt()
-	i.tellLater()
+	i.notifyLater()
 }
 
-// clear returns when the kernel has dropped what was doubtful of i until now,
-// or ctx ends. It comes before each answer that shows the file's new state: a
-// kernel that learned the new size first would read zeros behind the end of
-// its last page. It waits for reads and writes of pages that are under way, so
-// those must not call it. No lock is held.
+// clear returns when the kernel has dropped what it had of i at every doubt until
+// now, or ctx ends. It is called before each reply that shows the file's new state: a
+// kernel that learned the new size first would read zeros behind the end of its last
+// page. It waits for outstanding reads and writes of pages, which therefore must not
+// call it. No lock is held.
 func (c *Cache) clear(ctx context.Context, i *Inode) {
 	i.mu.Lock()
 	now := i.pages.Ticket()
@@ -40,9 +40,9 @@ func (c *Cache) clear(ctx context.Context, i *Inode) {
 	i.mu.Unlock()
 }
 
-// runClear has the kernel drop what it has of i. It is a goroutine apart from
-// runNotices, which may be waiting for a directory that the caller of clear has
-// locked.
+// runClear makes the kernel drop what it has of i. It does not run on runNotices,
+// which may be waiting for a directory that the kernel has locked for the caller of
+// clear.
 func (i *Inode) runClear() {
 	i.mu.Lock()
 	i.pages.Start()
@@ -57,35 +57,35 @@ func (i *Inode) runClear() {
 	i.unpin()
 }
 
-// Mark is this moment, for Told.
+// Mark is the present moment, for Told.
 func (c *Cache) Mark() uint64 { return c.gen.Load() }
 
-// Told says that the kernel is being given i's attributes, in answer to a
-// question it asked at mark or later.
+// Told says that the kernel is given i's attributes in reply to a request that it
+// sent at mark or later.
 func (i *Inode) Told(mark uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.pages.Told(mark)
 }
 
-// Sized says whether the kernel knows how large the file is. To drop a file's
-// attributes leaves it the old size: it cuts mappings, splices and the answers
-// to questions asked before, and appends there, until it is given another.
+// Sized reports whether the kernel knows the size of the file. A kernel that has
+// dropped attributes keeps the old size until it is given another: it cuts mappings,
+// splices and replies to earlier requests there, and appends there.
 func (i *Inode) Sized() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.pages.Sized()
 }
 
-// notice is something that the kernel must be told; name is empty for an
-// inode. The inode is pinned until it was told.
+// notice is something that the kernel must invalidate: a name in a directory, or an
+// inode if name is empty. The inode is pinned until then.
 type notice struct {
 	ino  *Inode
 	name string
 }
 
-// tell queues a notice. It may be called with any lock but Cache.mu held.
-func (c *Cache) tell(n notice) {
+// notify queues a notice. It may be called with any lock held but Cache.mu.
+func (c *Cache) notify(n notice) {
 	if c.cfg.Kernel == nil {
 		return
 	}
@@ -105,9 +105,9 @@ func (c *Cache) tell(n notice) {
 	}
 }
 
-// runNotices tells the kernel, on a goroutine of its own: invalidating pages
-// waits for reads of them, and it is in such a read's reply that a change may
-// have been noticed.
+// runNotices sends notices to the kernel, on a goroutine of its own: the kernel
+// invalidates pages only when its reads of them have replies, and a change may be
+// noticed in the very reply to such a read.
 func (c *Cache) runNotices(ctx context.Context) {
 	for {
 		select {

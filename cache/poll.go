@@ -8,11 +8,11 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// polls are the files that are open for reading. The kernel reads its pages
-// without asking anybody, and does not look at attribute timeouts meanwhile
-// (with FUSE_AUTO_INVAL_DATA it would, and drop all pages of a file at each
-// write of our own). So attributes of these files are asked for when they have
-// expired, and a change found has the pages dropped.
+// polls are the files that are open for reading. The kernel reads its cached pages
+// without a request, and ignores attribute timeouts meanwhile (with
+// FUSE_AUTO_INVAL_DATA it would heed them, and drop all pages of a file at each of
+// our own writes). Attributes of these files are therefore revalidated when they
+// have expired, and the pages are dropped if the file has changed.
 type polls struct {
 	mu    sync.Mutex
 	files map[*Inode]*poll
@@ -26,15 +26,14 @@ type poll struct {
 }
 
 const (
-	// maxPolls bounds the GETATTRs under way: files that the server does not
-	// answer for leave room for others.
+	// maxPolls bounds the outstanding GETATTRs.
 	maxPolls = 8
-	// pollIntervalNoAC is how often files are looked at whose attributes are
-	// never believed.
+	// pollIntervalNoAC is how often files are revalidated whose attributes are never
+	// fresh.
 	pollIntervalNoAC = time.Second
 )
 
-// add notes that i was opened for reading.
+// add registers an opening of i for reading.
 func (p *polls) add(i *Inode, cr nfsclient.Cred) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,7 +45,7 @@ func (p *polls) add(i *Inode, cr nfsclient.Cred) {
 	f.opens++
 }
 
-// remove undoes one add.
+// remove unregisters one.
 func (p *polls) remove(i *Inode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +55,7 @@ func (p *polls) remove(i *Inode) {
 	}
 }
 
-// due are the files whose attributes have expired, each pinned until done.
+// due returns the files whose attributes have expired, each pinned until done.
 func (p *polls) due() (due []*poll) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +76,8 @@ func (p *polls) done(f *poll) {
 	f.i.unpin()
 }
 
-// runPoll asks for attributes that have expired. It ends with ctx; Close joins it.
+// runPoll revalidates attributes that have expired. It ends with ctx; Close joins
+// it.
 func (c *Cache) runPoll(ctx context.Context) {
 	interval := c.cfg.AcRegMin / 2
 	if interval <= 0 {
@@ -104,16 +104,15 @@ func (c *Cache) runPoll(ctx context.Context) {
 	}
 }
 
-// runAsk asks for the attributes of one file.
+// runAsk revalidates the attributes of one file.
 func (c *Cache) runAsk(ctx context.Context, f *poll) {
-	// Of an error whoever uses the file is told by the next call.
+	// The next call of a user returns the error, if it persists.
 	_ = c.revalidate(ctx, f.cr, f.i)
 	c.polls.done(f)
 }
 
-// expired says whether another machine may have changed a file unseen for longer
-// than its attributes are believed. While WRITEs of ours are under way, their
-// replies tell.
+// expired reports whether the attributes have expired. While our own WRITEs are
+// outstanding, their replies carry new ones.
 func (i *Inode) expired() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -29,7 +29,8 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 	}
 	i.mu.Lock()
 	if len(i.spans) > 0 && !i.node.Changing() && !i.fresh(i.c.cfg.Now()) {
-		// What is staged need not be current. A READ would tell by its reply.
+		// What was read ahead may be older than the attributes allow. A READ would
+		// return new ones with its reply.
 		i.mu.Unlock()
 		if err := i.c.revalidate(ctx, f.cr, i); err != nil {
 			return 0, err
@@ -102,7 +103,7 @@ func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
 	return i.drain(ctx)
 }
 
-// base reads what the server has, from what is staged or with READs of just
+// base reads what the server has, from what was read ahead or with READs of just
 // what is missing.
 func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err error) {
 	i := f.i

@@ -6,7 +6,7 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// readAhead starts READs of what the reader of [off, off+n) will want next.
+// readAhead notes a read of [off, off+n) and starts READs of what follows.
 func (f *File) readAhead(off int64, n int) {
 	c, i := f.c, f.i
 	if c.cfg.ReadAhead == 0 || f.mode.Direct {
@@ -32,8 +32,8 @@ func (f *File) readAhead(off int64, n int) {
 	}
 }
 
-// startAhead starts a READ of [off, off+n) unless that is being read, and says
-// how far from off it is then taken care of; 0 if there is no memory.
+// startAhead starts a READ of [off, off+n) unless it is listed as a span, and
+// returns how many bytes from off on are listed then; 0 if there is no memory.
 func (f *File) startAhead(off int64, n int) int64 {
 	c, i := f.c, f.i
 	buf, ok := c.pool.TryGet(n)
@@ -65,8 +65,8 @@ func (f *File) startAhead(off int64, n int) int64 {
 	return int64(n)
 }
 
-// trimSpans drops staged spans that nobody has asked for, while there are more
-// than most bytes of them; mu is held.
+// trimSpans drops spans without users while there are more than most bytes of
+// spans; mu is held.
 func (i *Inode) trimSpans(most int) {
 	held := 0
 	for _, s := range i.spans {
@@ -86,7 +86,7 @@ func (i *Inode) trimSpans(most int) {
 
 // runFetch reads one span ahead; Close joins it.
 func (i *Inode) runFetch(ctx context.Context, cr nfsclient.Cred, o *opening, s *span) {
-	// An error is left to whoever wants the bytes: it reads again.
+	// A read of these bytes tries again, and returns the error.
 	_ = i.fetch(ctx, cr, o, s)
 	o.release()
 	i.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// silly is the name under which a removed file lives on while it is open, in
-// the way of all NFS clients. dir is pinned.
+// silly is the name that a file has which was removed while it is open
+// (sillyrename). dir is pinned.
 type silly struct {
 	dir  *Inode
 	name string
@@ -17,9 +17,9 @@ type silly struct {
 	busy chan struct{} // being removed until it is closed; guarded by Cache.mu
 }
 
-// target is what a name that is about to go stands for, pinned; nil if there
-// is none. The server is asked for what is not cached: if other names of it
-// are, they must learn of the change, and an open one must be hidden.
+// target is the file that a name stands for which is about to be removed, pinned;
+// nil if there is none. A name that is not cached is looked up: the file may be
+// cached under other names, whose attributes change, or be open.
 func (c *Cache) target(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) (*Inode, error) {
 	if i := dir.cachedName(name); i != nil {
 		return i, nil
@@ -36,8 +36,7 @@ func isNoEnt(err error) bool {
 	return ok && s == nfsclient.ErrNoEnt
 }
 
-// inUse says whether i is open, and whether dir and name are the name that
-// hides it.
+// inUse reports whether i is open, and whether dir and name are its silly name.
 func (i *Inode) inUse(dir *Inode, name string) (busy, hidden bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -54,8 +53,8 @@ func (c *Cache) hide(ctx context.Context, cr nfsclient.Cred, dir *Inode, name st
 	st := dir.begin()
 	fromDir, toDir, err := c.cl.Rename(ctx, cr, dir.h, name, dir.h, to)
 	if isNoEnt(err) {
-		// A server that crashed before it answered finds the file gone when the
-		// call comes again. Nobody else makes a name like this one.
+		// A server that executed the call before a crash no longer finds the file
+		// when the call is sent again. Nobody else makes a name like this one.
 		if _, lerr := c.cl.Lookup(ctx, cr, dir.h, to); lerr == nil {
 			err = nil
 		}
@@ -70,7 +69,7 @@ func (c *Cache) hide(ctx context.Context, cr nfsclient.Cred, dir *Inode, name st
 	c.changed(st, dir, toDir, name, nil, true)
 	i.relink()
 	i.mu.Lock()
-	if i.silly != nil { // another name of it was hidden meanwhile: one will do
+	if i.silly != nil { // another name of it was hidden meanwhile: one is enough
 		i.mu.Unlock()
 		st := dir.begin()
 		w, err := c.cl.Remove(ctx, cr, dir.h, to)
@@ -92,9 +91,9 @@ func (c *Cache) hide(ctx context.Context, cr nfsclient.Cred, dir *Inode, name st
 	return nil
 }
 
-// freeName finds a name for i that dir does not have. RENAME would replace
-// whatever has it, and another client may hide the same file at the same time:
-// the number that only this mount has keeps their names apart.
+// freeName finds a name for i that does not exist in dir: RENAME would replace
+// it. Another client may hide the same file at the same time; Cache.instance keeps
+// their names apart.
 func (c *Cache) freeName(ctx context.Context, cr nfsclient.Cred, dir, i *Inode) (string, error) {
 	for range 1 << 10 {
 		c.mu.Lock()
@@ -113,8 +112,8 @@ func (c *Cache) freeName(ctx context.Context, cr nfsclient.Cred, dir, i *Inode) 
 	return "", ErrBusy
 }
 
-// unhide gives a hidden file its name back, unless something has that. It may be
-// what the rename that failed has moved, if the server forgot that it did.
+// unhide gives a hidden file its name back, unless that exists again: a rename that
+// failed may have been executed before a crash of the server.
 func (c *Cache) unhide(ctx context.Context, cr nfsclient.Cred, i *Inode, s *silly, name string) {
 	if _, err := c.cl.Lookup(ctx, cr, s.dir.h, name); !isNoEnt(err) || !c.claimSilly(i, s) {
 		return
@@ -127,7 +126,7 @@ func (c *Cache) unhide(ctx context.Context, cr nfsclient.Cred, i *Inode, s *sill
 	c.changed(st, s.dir, toDir, name, nil, false)
 	i.relink()
 	if err != nil && !isNoEnt(err) { // the hidden name is gone: sent again, it had been done
-		c.leaveSilly(s)
+		c.unclaimSilly(s)
 		return
 	}
 	c.endSilly(i, s)
@@ -144,16 +143,16 @@ func (c *Cache) claimSilly(i *Inode, s *silly) bool {
 	return true
 }
 
-// removing tells whether s is on its way out, so that the server may count it or
-// not.
+// removing reports whether s is being removed, so that the server's link count may
+// include it or not.
 func (c *Cache) removing(s *silly) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return s.busy != nil
 }
 
-// leaveSilly lets others try.
-func (c *Cache) leaveSilly(s *silly) {
+// unclaimSilly undoes claimSilly, and wakes those who wait.
+func (c *Cache) unclaimSilly(s *silly) {
 	c.mu.Lock()
 	close(s.busy)
 	s.busy = nil
@@ -168,7 +167,7 @@ func (c *Cache) endSilly(i *Inode, s *silly) {
 	c.mu.Lock()
 	delete(c.sillies, i)
 	c.mu.Unlock()
-	c.leaveSilly(s)
+	c.unclaimSilly(s)
 	s.dir.unpin()
 	i.unpin()
 }
@@ -192,7 +191,7 @@ func (c *Cache) removeSilly(ctx context.Context, i *Inode) {
 		c.endSilly(i, s)
 		return
 	}
-	c.leaveSilly(s)
+	c.unclaimSilly(s)
 	c.cfg.Log.Warn(fmt.Sprintf("cache: remove %s, which stood in for an open file: %v", s.name, err))
 }
 
@@ -243,9 +242,9 @@ func (c *Cache) hiddenIn(dir *Inode) (all []*Inode) {
 	return all
 }
 
-// letGo waits until those of all that are not open are removed, and tells
-// whether there are such. It gives the pins back.
-func (c *Cache) letGo(ctx context.Context, all []*Inode) (some bool) {
+// removeClosed removes those of all that are not open, and reports whether there
+// are any. It releases the pins.
+func (c *Cache) removeClosed(ctx context.Context, all []*Inode) (some bool) {
 	for _, i := range all {
 		i.mu.Lock()
 		closed := i.opens == 0
@@ -260,13 +259,13 @@ func (c *Cache) letGo(ctx context.Context, all []*Inode) (some bool) {
 	return some
 }
 
-// emptying makes a call that takes an empty directory away, once more if it was
-// not empty for files that have been closed: the last close does not wait until
-// they are gone.
+// emptying makes a call that removes or replaces an empty directory, and makes it
+// again if the directory was not empty because of hidden files that have been
+// closed: the last close does not wait until they are removed.
 func (c *Cache) emptying(ctx context.Context, dir *Inode, call func() error) error {
 	hidden := c.hiddenIn(dir)
 	err := call()
-	some := c.letGo(ctx, hidden)
+	some := c.removeClosed(ctx, hidden)
 	if s, ok := nfsclient.StatusOf(err); some && ok && (s == nfsclient.ErrNotEmpty || s == nfsclient.ErrExist) {
 		err = call()
 	}

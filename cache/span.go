@@ -9,10 +9,10 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// span is a stretch of a file that is being read or, with ahead, has been read
-// before it was asked for. Whoever wants a part of it while it is listed in
-// Inode.spans shares it. All but done and the buffer's bytes is guarded by
-// Inode.mu; the bytes belong to the fetching goroutine until done is closed.
+// span is a range of a file that is being read or, with ahead, has been read ahead.
+// Every read of a part of it shares it while it is listed in Inode.spans. All but
+// done and the buffer's bytes is guarded by Inode.mu; the bytes belong to the
+// fetching goroutine until done is closed.
 type span struct {
 	off  int64
 	ask  int
@@ -22,7 +22,7 @@ type span struct {
 	fetched bool
 	n       int // bytes there; less than ask means the file ended
 	err     error
-	users   int // the fetching goroutine, and those who wait or copy
+	users   int // the fetching goroutine, and reads that wait or copy
 	taken   int // bytes delivered
 	ahead   bool
 	listed  bool
@@ -68,7 +68,7 @@ func (i *Inode) leaveSpan(s *span, n int) {
 		return
 	}
 	if s.listed && s.ahead && s.err == nil && s.taken < s.n {
-		return // still to be asked for
+		return // not all of it was delivered
 	}
 	if s.listed {
 		i.unlistSpan(s)
@@ -92,8 +92,8 @@ func (i *Inode) unlistSpan(s *span) {
 	}
 }
 
-// detachSpans makes sure that no later read gets bytes of [off, end) that were
-// read, or asked for, before now; mu is held.
+// detachSpans makes sure that no later read returns bytes of [off, end) that were
+// read, or requested, before now; mu is held.
 func (i *Inode) detachSpans(off, end int64) {
 	for k := 0; k < len(i.spans); {
 		s := i.spans[k]
@@ -143,9 +143,9 @@ func (i *Inode) fill(ctx context.Context, cr nfsclient.Cred, o *opening, off uin
 	return done, nil
 }
 
-// dropStaged lets go of everything read ahead in any file; what is being
-// fetched goes when it has come.
-func (c *Cache) dropStaged() {
+// dropReadAhead drops everything that was read ahead of any file; outstanding
+// READs are dropped when they return.
+func (c *Cache) dropReadAhead() {
 	c.mu.Lock()
 	all := make([]*Inode, 0, len(c.opened))
 	for i := range c.opened {

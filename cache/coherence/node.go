@@ -39,7 +39,7 @@ type Node struct {
 	Attrs
 
 	attrGen   uint64        // when Attrs were taken over
-	expires   time.Duration // Attrs may be believed until then, unless doubtful
+	expires   time.Duration // Attrs may be believed until then, unless invalid
 	timeout   time.Duration
 	timedFrom time.Duration // when timeout was last changed
 
@@ -49,26 +49,23 @@ type Node struct {
 	changing  int32  // changes of ours under way
 
 	known    bool // Attrs were set
-	doubtful bool // Attrs are not to be believed, however young
+	invalid  bool // Attrs must not be used, however young
 	relinked bool // a link, rename or unlink of ours changed ctime, unseen
 }
 
-// Known reports whether there are attributes at all.
-func (n *Node) Known() bool { return n.known }
+// Invalidate says that the attributes must not be used until new ones come.
+func (n *Node) Invalidate() { n.invalid = true }
 
-// Doubt says that the attributes are not to be believed until new ones come.
-func (n *Node) Doubt() { n.doubtful = true }
+// Valid reports whether there are attributes, and they are those of some moment:
+// they may have expired since, but nothing is known to have overtaken them.
+func (n *Node) Valid() bool { return n.known && !n.invalid }
 
-// Doubtful reports whether the attributes must not be believed, not even as those
-// of some moment before they expired.
-func (n *Node) Doubtful() bool { return n.doubtful }
+// Fresh reports whether the attributes are valid and have not expired.
+func (n *Node) Fresh(now time.Duration) bool { return n.Valid() && now < n.expires }
 
-// Fresh reports whether the attributes may be believed now.
-func (n *Node) Fresh(now time.Duration) bool { return n.known && !n.doubtful && now < n.expires }
-
-// TTL is for how much longer they may be.
+// TTL is how long the attributes stay fresh.
 func (n *Node) TTL(now time.Duration) time.Duration {
-	if n.doubtful {
+	if n.invalid {
 		return 0
 	}
 	return max(0, n.expires-now)
@@ -97,12 +94,12 @@ func (n *Node) Agrees(st Stamp, a *nfsclient.Attr) bool {
 // is newer; where they do not, neither is believed for long.
 func (n *Node) accept(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) (ok bool, e Effect) {
 	if a.Type != r.Type {
-		n.doubtful = true // a handle does not change its type
+		n.invalid = true // a handle does not change its type
 		return false, 0
 	}
 	if n.known && st.Gen < n.attrGen && !a.Change.After(n.change) {
 		if !n.change.After(a.Change) && a.Change != n.change {
-			n.doubtful = true
+			n.invalid = true
 		}
 		return false, 0
 	}
@@ -122,7 +119,7 @@ func (n *Node) take(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) (e Effect)
 	}
 	n.Attrs, n.known = compact(a), true
 	n.attrGen = gen
-	n.expires, n.doubtful = st.At+n.timeout, false
+	n.expires, n.invalid = st.At+n.timeout, false
 	return e
 }
 
@@ -137,7 +134,7 @@ func (n *Node) Note(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) Effect {
 	s := a.Change
 	early := st.Gen < n.relinkGen
 	if early { // it need not show that change
-		n.doubtful = true
+		n.invalid = true
 	}
 	switch {
 	case first:
@@ -146,7 +143,7 @@ func (n *Node) Note(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) Effect {
 		n.relinked = n.relinked && (early || n.changing > 0)
 	case !n.Undisturbed(st):
 		// The server may have been seen between two of our own changes.
-		n.doubtful = true
+		n.invalid = true
 	case n.relinked && s.SameData(n.chain.now):
 		n.relinked = early
 		n.chain.now = s
@@ -174,7 +171,7 @@ func (n *Node) Finish(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bo
 	n.changing--
 	n.changeGen = gen
 	if w.After == nil {
-		n.doubtful = true
+		n.invalid = true
 	} else {
 		e = n.own(r, st, gen, w, assume)
 	}
@@ -188,7 +185,7 @@ func (n *Node) Finish(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bo
 	case broken || s.After(n.chain.now):
 		e |= n.foreign(s)
 	default:
-		n.doubtful = true
+		n.invalid = true
 	}
 	return e
 }
@@ -218,7 +215,7 @@ func (n *Node) own(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bool)
 
 // Relink says that a change of a name of ours has changed the link count and
 // ctime, but not the content. Attributes show that once they come.
-func (n *Node) Relink() { n.relinked, n.doubtful = true, true }
+func (n *Node) Relink() { n.relinked, n.invalid = true, true }
 
 // Relinked says that the call that Relink tells of has ended: the answer to one
 // sent before gen, which is drawn now, need not show the change.
@@ -227,6 +224,6 @@ func (n *Node) Relinked(gen uint64) { n.relinkGen = gen }
 // Recall says that nothing learnt so far may be believed, nor the answers to
 // calls sent before gen, which is drawn now.
 func (n *Node) Recall(gen uint64) Effect {
-	n.doubtful, n.changeGen, n.relinkGen = true, gen, gen
+	n.invalid, n.changeGen, n.relinkGen = true, gen, gen
 	return Foreign | RightsChanged
 }

@@ -187,9 +187,9 @@ func TestTimeoutGrows(t *testing.T) {
 	if n.Fresh(at + 3*time.Second) {
 		t.Error("believed when the timeout has passed")
 	}
-	n.Doubt()
+	n.Invalidate()
 	if n.Fresh(at) || n.TTL(at) != 0 {
-		t.Error("believed in doubt")
+		t.Error("believed although invalid")
 	}
 }
 

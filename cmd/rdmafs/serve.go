@@ -95,7 +95,7 @@ func (m *mountArgs) serve() error {
 		note(fmt.Sprintf("note: %s: %s", m.Source.Text, short))
 	}
 	if err := ready(); err != nil {
-		log.Warn(fmt.Sprintf("whoever asked for the mount has gone before it was usable: %v", err))
+		log.Warn(fmt.Sprintf("the command that asked for the mount ended before it was usable: %v", err))
 		if dir, err := mounted.Place(); err == nil {
 			_ = mount.Detach(dir, true) // lazily: another process may have files open on it
 		}

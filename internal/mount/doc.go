@@ -8,9 +8,9 @@
 // Invariants: what fails leaves neither a mount nor a session. Unmounting finds the
 // mount by its device number: never what was mounted since in its place.
 //
-// Whoever serves a mount must not wait for it on the same goroutine: no request is
-// answered before the session's cache can be used, and a process that maps or forks
-// on its own mount can wait for itself.
+// A process that serves a mount may read and write files on it. It must not map them,
+// and must have none open when it starts another process: the kernel may then have it
+// wait for an answer of its own.
 //
 // Goroutines: those of fs, which end with the mount; At adds none. No locks.
 package mount

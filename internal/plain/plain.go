@@ -1,6 +1,6 @@
 // Package plain makes text of others fit for a terminal and a log.
 //
-// A server, another user's daemon and the mount table (whoever mounts chooses
+// A server, another user's daemon and the mount table (the user who mounts chooses
 // the words in it) send strings that the commands print, root's among them. A
 // terminal takes control characters in them for orders, and line ends and
 // bidirectional overrides let one text look like another. Everything printed

@@ -8,8 +8,8 @@
 // internal/session dials.
 //
 // Invariants: the providers are those that options.Providers names; nothing else
-// imports their packages, tests' own servers excepted (test/imports). Whoever takes
-// a Route closes it.
+// imports their packages, tests' own servers excepted (test/imports). The caller
+// of Routes closes each Route.
 //
 // No goroutines, no locks.
 package providers

@@ -13,17 +13,18 @@ import (
 // terms are what a function's comment says of locks.
 type terms struct {
 	held, free []*types.Var
-	none       bool // no lock is held
+	assumed    []*types.Var // held sometimes
+	none       bool         // no lock is held
 }
 
 var (
-	saysHeld = regexp.MustCompile(`([\w.]*\w) (?:is|are) (not )?held(,? (?:or|if|when|while|by|until|to|for)\b)?`)
-	saysWith = regexp.MustCompile(`\bwith ([\w.]*\w)() held( (?:or|if|when|while|by|until|to|for)\b)?`)
+	saysHeld = regexp.MustCompile(`([\w.]*\w) (?:is|are) (not )?held(,? (?:or|if|unless|when|while|by|until|to|for)\b)?`)
+	saysWith = regexp.MustCompile(`\bwith ([\w.]*\w)() held(,? (?:or|if|unless|when|while|by|until|to|for)\b)?`)
 	saysNone = regexp.MustCompile(`(?i)\bno locks? (is |are )?held`)
 )
 
-// termsOf reads a function's comment. What holds only sometimes ("is held if")
-// cannot be proved, and is passed over.
+// termsOf reads a function's comment. What holds only sometimes ("is held if") is
+// assumed in the function, and not demanded of its callers.
 func termsOf(pass *analysis.Pass, f *ast.FuncDecl) (t terms) {
 	if f.Doc == nil {
 		return t
@@ -32,17 +33,17 @@ func termsOf(pass *analysis.Pass, f *ast.FuncDecl) (t terms) {
 	t.none = saysNone.MatchString(text)
 	for _, m := range append(saysHeld.FindAllStringSubmatch(text, -1), saysWith.FindAllStringSubmatch(text, -1)...) {
 		name := m[1]
-		if m[3] != "" {
-			continue
-		}
 		lock, err := resolve(pass, f, name)
 		switch {
 		case err != nil:
-			if isLockName(name[strings.LastIndexByte(name, '.')+1:]) {
+			if m[3] == "" && isLockName(name[strings.LastIndexByte(name, '.')+1:]) {
 				pass.Reportf(f.Name.Pos(), "%s is held: %v", name, err)
 			}
+		case m[2] != "" && m[3] != "":
 		case m[2] != "":
 			t.free = append(t.free, lock)
+		case m[3] != "":
+			t.assumed = append(t.assumed, lock)
 		default:
 			t.held = append(t.held, lock)
 		}

@@ -84,7 +84,7 @@ func run(pass *analysis.Pass) (any, error) {
 		for _, f := range all {
 			fn := pass.TypesInfo.Defs[f.Name].(*types.Func)
 			entry := locks{}
-			for _, l := range c.terms[fn].held {
+			for _, l := range append(c.terms[fn].assumed, c.terms[fn].held...) {
 				entry[l] = held
 			}
 			c.effects[fn] = c.function(c.cfgs.FuncDecl(f), entry)

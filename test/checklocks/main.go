@@ -5,7 +5,8 @@
 // The lock is named as a field of the receiver or of a parameter ("mu is held"), or
 // by a path from one of these, from a type or from a variable of the package
 // ("i.mu is held", "Cache.mu is held", "post.mu is held"). "With mu held" says the
-// same. What is held only sometimes ("is held if") is passed over.
+// same. What is held only sometimes ("is held if", "is held, or", "is held unless") is
+// assumed in the function and not demanded of its callers.
 //
 // Locks are told apart by the field that they are, not by the value that it is a
 // field of: a lock of one inode passes for that of another. What a function

@@ -53,7 +53,7 @@ func (p *props) received(m wire.Message) error {
 // introduced takes RDMA2_CONNPROP (section 6.3.1): what it does not mention has
 // its default and does not change. The peer is asked for a receive size that
 // suits the longest message that this end makes: a larger one saves chunks, a
-// smaller one the peer's memory.
+// smaller one the peer's memory. p.mu is held.
 func (p *props) introduced(h *wire.ConnProp) error {
 	p.peerSize, p.peerBackward = wire.DefaultInline2, wire.BackwardInline
 	p.learn(&h.Props)

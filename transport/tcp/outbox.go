@@ -254,7 +254,7 @@ func (o *outbox) abort() {
 	o.quiet.Broadcast()
 }
 
-// finish tells whoever waits for p. mu is held.
+// finish tells whoever waits for p. outbox.mu is held.
 func (p *packet) finish(s packetState) {
 	p.state = s
 	select {

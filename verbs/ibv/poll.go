@@ -83,7 +83,7 @@ func (c *conn) take(wc []verbs.Completion, sends bool) (n int) {
 	return n
 }
 
-// reap polls once: see rv_poll. mu of cq is held.
+// reap polls once: see rv_poll. cq.mu is held.
 func (c *conn) reap(arm bool, spin time.Duration) (n int) {
 	q := &c.cq
 	if q.gone {
@@ -110,7 +110,7 @@ func (c *conn) reap(arm bool, spin time.Duration) (n int) {
 	return n
 }
 
-// drain takes what is left; mu of cq is held.
+// drain takes what is left; cq.mu is held.
 func (c *conn) drain() bool {
 	n := C.rv_poll(c.cq.cq, &c.cq.wc[0], pollBatch, 0, 0)
 	if n <= 0 {

@@ -137,7 +137,7 @@ func (w *window) pending() bool {
 }
 
 // dealloc deallocates the adapter's window, which ends all access through it.
-// post.mu is held.
+// w.c.post.mu is held.
 func (w *window) dealloc() {
 	if w.mw == 0 {
 		return

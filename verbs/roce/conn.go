@@ -155,7 +155,7 @@ func (c *conn) notify() {
 }
 
 // unlock unlocks mu, and then reports a change of state to the connection manager,
-// whose lock comes before mu in the lock order.
+// whose lock comes before mu in the lock order. mu is held.
 func (c *conn) unlock() {
 	c.learn()
 	var report func(*conn)

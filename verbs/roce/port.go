@@ -147,7 +147,7 @@ const pkeyFull = 0x8000
 // finish sends what c has to send, wakes its Wait, and unlocks it. It returns
 // nil, and does nothing when c is nil. For self, whose Wait is about to return a
 // completion, an acknowledgement is left to be sent with what the user posts
-// next.
+// next. mu is held unless c is nil.
 func (c *conn) finish(now time.Duration, self *conn) *conn {
 	switch {
 	case c == nil:

@@ -78,7 +78,7 @@ func (c *Credits) AcquireOverdue(ctx context.Context, dead <-chan struct{}) erro
 	return c.wait(ctx, dead, Overdue)
 }
 
-// wait takes a credit in its turn. It unlocks c.mu.
+// wait takes a credit in its turn. c.mu is held; it unlocks it.
 func (c *Credits) wait(ctx context.Context, dead <-chan struct{}, s Share) (err error) {
 	w := make(chan struct{}, 1)
 	c.waiting[s] = append(c.waiting[s], w)
@@ -143,12 +143,13 @@ func (c *Credits) Grant(n uint32) (limit, change int) {
 	return limit, change
 }
 
-// take and put count a credit. c.mu is held.
+// take counts a credit as used. c.mu is held.
 func (c *Credits) take(s Share) {
 	c.used++
 	c.held[s]++
 }
 
+// put takes back what take did. c.mu is held.
 func (c *Credits) put(s Share) {
 	c.used--
 	c.held[s]--
