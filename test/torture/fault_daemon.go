@@ -14,7 +14,7 @@ func init() {
 		for range c.rounds(2) {
 			c.mounts[0].signal(syscall.SIGSTOP)
 			c.injected++
-			c.linger()
+			c.hold()
 			c.mounts[0].signal(syscall.SIGCONT)
 			if err := c.progress(3, 1); err != nil {
 				return err
@@ -71,7 +71,7 @@ func init() {
 		if silent {
 			c.server.signal(syscall.SIGSTOP)
 			defer c.server.signal(syscall.SIGCONT)
-			c.linger()
+			c.hold()
 		}
 		d := c.mounts[0]
 		c.high = d.highWater()
@@ -98,17 +98,17 @@ func init() {
 			return err
 		}
 		for range c.rounds(2) {
-			if err := c.server.tell("crash"); err != nil {
+			if err := c.server.order("crash"); err != nil {
 				return err
 			}
 			c.injected++
-			// There is no descriptor for whom asks now.
+			// There is no descriptor for a client of the control socket now.
 			p, err := start(c.net.A, "status", nil, c.Binary, "status", d.dir)
 			if err != nil {
 				return err
 			}
 			asking = append(asking, p)
-			c.linger()
+			c.hold()
 		}
 		if err := restore(); err != nil {
 			return err
@@ -128,7 +128,7 @@ func init() {
 			return err
 		}
 		c.injected++
-		c.linger()
+		c.hold()
 		_ = restore() // it may have ended: Go ends where the heap cannot grow
 		return nil
 	}})
@@ -137,14 +137,14 @@ func init() {
 		for range 3 {
 			j := job{Kind: c.Kind, Dir: c.mounts[0].dir, Number: c.numbers, Seed: c.Seed, Files: 16}
 			c.numbers++
-			h, err := hire(c.net.A, j)
+			h, err := startWorker(c.net.A, j)
 			if err != nil {
 				return err
 			}
 			c.hands = append(c.hands, h)
 		}
 		c.injected++
-		c.linger()
+		c.hold()
 		c.server.signal(syscall.SIGCONT)
 		return nil
 	}})
