@@ -15,7 +15,7 @@ type Inode struct {
 	ino uint64
 
 	// refs counts who needs the inode to be the one for its handle: kernel
-	// lookups, open files, names, staged data, notices. Only Cache.intern
+	// lookups, open files, names, data that is not stable yet, notices. Only Cache.intern
 	// raises it from zero.
 	refs atomic.Int64
 
@@ -105,9 +105,6 @@ func (i *Inode) drop(n int64) {
 		i.mu.Unlock()
 	}
 }
-
-// unlock is mu.Unlock.
-func (i *Inode) unlock() { i.mu.Unlock() }
 
 // awaken lets all waiters look again; mu is held.
 func (i *Inode) awaken() {

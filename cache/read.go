@@ -10,6 +10,11 @@ import (
 // it ends there. What was written here is seen, wherever it stands on its way
 // to the server.
 func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
+	return f.read(ctx, dst, off, nil)
+}
+
+// read is Read, or ReadLent if lent is not nil.
+func (f *File) read(ctx context.Context, dst []byte, off int64, lent *Lent) (int, error) {
 	if !f.mode.Read {
 		return 0, ErrBadMode
 	}
@@ -39,7 +44,7 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 	}
 	if i.wb.Empty() {
 		i.mu.Unlock()
-		return f.readClean(ctx, dst, off)
+		return f.readClean(ctx, dst, off, lent)
 	}
 	if i.wb.Covers(off, end) {
 		i.wb.Overlay(dst, off)
@@ -51,7 +56,7 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 	// them now is held on to, and put over the answer first.
 	had, size := i.wb.Snapshot(off, end), i.wb.End()
 	i.mu.Unlock()
-	got, err := f.base(ctx, dst, off)
+	got, err := f.base(ctx, dst, off, nil)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if err == nil {
@@ -72,8 +77,8 @@ func (f *File) Read(ctx context.Context, dst []byte, off int64) (int, error) {
 
 // readClean reads when nothing is staged. Data written meanwhile may or may
 // not be seen: then the write and this read are concurrent.
-func (f *File) readClean(ctx context.Context, dst []byte, off int64) (int, error) {
-	got, err := f.base(ctx, dst, off)
+func (f *File) readClean(ctx context.Context, dst []byte, off int64, lent *Lent) (int, error) {
+	got, err := f.base(ctx, dst, off, lent)
 	if err != nil {
 		return 0, err
 	}
@@ -84,6 +89,7 @@ func (f *File) readClean(ctx context.Context, dst []byte, off int64) (int, error
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if size := min(off+int64(len(dst)), i.wb.End()); size > off+int64(got) {
+			lent.copyOut(dst)
 			clear(dst[got : size-off])
 			got = int(size - off)
 			i.wb.Overlay(dst[:got], off)
@@ -104,8 +110,8 @@ func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
 }
 
 // base reads what the server has, from what was read ahead or with READs of just
-// what is missing.
-func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err error) {
+// what is missing. With lent, what stands in one span is lent and not copied.
+func (f *File) base(ctx context.Context, dst []byte, off int64, lent *Lent) (got int, err error) {
 	i := f.i
 	f.readAhead(off, len(dst))
 	share := true
@@ -138,10 +144,17 @@ func (f *File) base(ctx context.Context, dst []byte, off int64) (got int, err er
 		// s.n and s.err do not change any more.
 		n := 0
 		if have := int64(s.n) - (pos - s.off); s.err == nil && have > 0 {
-			n = copy(dst[got:], s.buf.Bytes()[pos-s.off:s.n])
+			n = min(len(dst)-got, int(have))
 		}
 		ended := s.err == nil && s.n < s.ask && pos+int64(n) == s.off+int64(s.n)
 		over := s.err == nil && n == 0
+		if lent != nil && n > 0 && (n == len(dst) || ended && got == 0 && !shared) {
+			lent.take(i, s, int(pos-s.off), n)
+			return n, nil
+		}
+		if n > 0 {
+			copy(dst[got:], s.buf.Bytes()[pos-s.off:][:n])
+		}
 		i.mu.Lock()
 		i.leaveSpan(s, n)
 		i.mu.Unlock()

@@ -78,7 +78,8 @@ func (f *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out 
 	return fuse.OK
 }
 
-// Read fills buf from an open file.
+// Read reads from an open file: into buf, or as a buffer of the cache's, which
+// goes back when the kernel has the data.
 func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	file, st := f.files.get(in.Fh)
 	if !st.Ok() {
@@ -86,11 +87,15 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	n, err := file.Read(ctx, buf[:min(len(buf), int(in.Size))], int64(in.Offset))
+	buf = buf[:min(len(buf), int(in.Size))]
+	n, lent, err := file.ReadLent(ctx, buf, int64(in.Offset))
 	if err != nil {
 		return nil, errno(err)
 	}
-	return fuse.ReadResultData(buf[:n]), fuse.OK
+	if lent.Bytes() == nil {
+		return fuse.ReadResultData(buf[:n]), fuse.OK
+	}
+	return &lentResult{lent: lent, data: [1][]byte{lent.Bytes()}}, fuse.OK
 }
 
 // Write takes data for an open file.

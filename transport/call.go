@@ -11,9 +11,9 @@ import (
 // a reconnect onto another one.
 type Payload = mem.Vec
 
-// Call is one remote procedure call. Args and Result may be run several times,
-// once for each time the call is sent, one after the other and never after
-// Caller.Call has returned.
+// Call is one remote procedure call. Args and Result may run several times, for
+// each transmission of the call, sequentially and never after Caller.Call has
+// returned.
 type Call struct {
 	Prog, Vers, Proc uint32
 	// Cred authenticates the call; nil means AuthNone.
@@ -25,9 +25,9 @@ type Call struct {
 	// nil means void.
 	Args func(w *xdr.Writer)
 	// Result decodes the results of an accepted, successful reply;
-	// r.Payload(i) gives the length of what has come to stand in Recv[i]. An
-	// error that it returns, or that r holds, is what Call returns, with fate
-	// Answered. nil means void.
+	// r.Payload(i) returns the number of bytes received in Recv[i]. Call returns
+	// the error that Result returns, or that r holds, with fate Answered. nil
+	// means void.
 	Result func(r *xdr.Reader) error
 	// Send and Recv are the data that may be placed directly, and only that
 	// (RFC 8267), in the order of the stream. They must lie in arenas given to
@@ -70,15 +70,16 @@ type Caller interface {
 type Limits struct {
 	// MaxSend and MaxRecv bound the payload bytes of one call each way.
 	MaxSend, MaxRecv int
-	// Concurrent is how many calls are worth having under way.
+	// Concurrent is the number of outstanding calls that the transport can make
+	// use of.
 	Concurrent int
-	// First is how many calls a new link carries until it has brought a reply;
-	// 0 if that makes no difference.
+	// First is the number of calls that a new link carries until the first reply;
+	// 0 if that is no less than later.
 	First int
 }
 
-// Handler serves the programs of a server. Serve is run on the goroutine that
-// the transport has set aside for the call, several at once.
+// Handler serves the programs of a server. Serve runs on a goroutine of the
+// transport, several calls at once.
 type Handler interface {
 	// Serve decodes q.Args, carries out the procedure and encodes its results
 	// into q.Reply. Its status becomes the accept_stat of the reply (RFC 5531
@@ -97,8 +98,8 @@ const (
 	GarbageArgs  AcceptStat = 4
 	SystemErr    AcceptStat = 5
 
-	// NoReply stands for no reply at all, as when the server had gone down
-	// before it could answer: the transport ends the connection.
+	// NoReply is not sent: the transport ends the connection without a reply, as
+	// if the server had crashed before it could send one.
 	NoReply AcceptStat = 1<<32 - 1
 )
 
@@ -116,17 +117,17 @@ type Request struct {
 	Sys    AuthSys
 	// Low and High are the versions served, to be set with ProgMismatch.
 	Low, High uint32
-	// Args stands at the arguments; Args.Data yields items that may have
-	// come as chunks.
+	// Args is positioned at the arguments; Args.Data returns items that may have
+	// arrived as chunks.
 	Args *xdr.Reader
-	// Reply takes the results. Payloads leased before may be marked in it,
-	// with their index in Payloads.
+	// Reply takes the results. Payloads that AddPayload has added may be marked in
+	// it.
 	Reply *xdr.Writer
-	// Lease lends n bytes of memory in which a reply's payload may stand. The
-	// transport takes it back when the reply has been sent.
+	// Lease lends n bytes of memory for a payload of the reply. The transport takes
+	// it back when the reply has been sent.
 	Lease func(n int) (mem.Seg, error)
-	// Back makes calls on the client by the connection that this call came by;
-	// nil where there is no backward direction.
+	// Back makes calls on the client over the connection of this call; nil if
+	// there is no backward direction.
 	Back Backchannel
 	// AddPayload makes v a payload of the reply and returns its index for
 	// Reply.Payload. v must be (part of) what Lease lent.

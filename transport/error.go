@@ -5,16 +5,15 @@ import (
 	"fmt"
 )
 
-// Fate answers the only question a caller has after a failure: can the server
-// have carried the call out?
+// Fate says whether the server may have executed a call that failed.
 type Fate uint8
 
 const (
-	// NotSent: no; nothing of the call reached the wire.
+	// NotSent: no; the call was not sent.
 	NotSent Fate = iota + 1
-	// Unknown: perhaps; it was sent and no reply came.
+	// Unknown: perhaps; it was sent, and there was no reply.
 	Unknown
-	// Answered: the server replied; the error says what.
+	// Answered: the server replied; the error says how.
 	Answered
 )
 

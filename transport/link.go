@@ -9,27 +9,28 @@ import (
 // Link is one live connection to a server. Its methods may be called from any
 // goroutine.
 type Link interface {
-	// Exchange sends c under xid and waits for the result, as Caller.Call
-	// does, but once, on this connection. It waits for a credit or room to
-	// send as long as ctx lets it. When the connection is lost the
-	// error's Fate is NotSent or Unknown, and Done is closed.
+	// Exchange sends c under xid and waits for the result, as Caller.Call does,
+	// but once, on this connection. It waits for a credit or for room to send
+	// until ctx ends. When the connection is lost the error's Fate is NotSent or
+	// Unknown, and Done is closed.
 	Exchange(ctx context.Context, xid uint32, c *Call) error
-	// ExchangeOverdue is Exchange for a call that the server has left
-	// unanswered on another link, and may again. Where the calls under way are
-	// limited, such calls leave part of the limit to others.
+	// ExchangeOverdue is Exchange for a call to which the server has not replied
+	// on another link, and may not on this one. If the number of outstanding calls
+	// is limited, such calls may not use all of it.
 	ExchangeOverdue(ctx context.Context, xid uint32, c *Call) error
-	// Done is closed when the connection is lost or closed; Err says why.
+	// Done is closed when the connection is lost or closed; Err returns why.
 	Done() <-chan struct{}
 	Err() error
-	// Close ends the connection; exchanges under way fail. It returns when
-	// nothing of the link is left running and no payload is touched.
+	// Close ends the connection; outstanding exchanges fail. It returns when no
+	// goroutine of the link is running and no payload is accessed any more.
 	Close() error
 }
 
-// Stalling is a Link that can tell that nothing gets through to the server: then
-// another connection may, and sooner than this one when the network is back.
+// Stalling is a Link that notices when nothing gets through to the server. Another
+// connection may get through then, and earlier than this one once the network is
+// back.
 type Stalling interface {
-	// Stalled says why, or returns nil. It does not wait.
+	// Stalled returns why the link is stalled, or nil. It does not block.
 	Stalled() error
 }
 
@@ -43,11 +44,11 @@ type Dialer interface {
 	Limits() Limits
 	// Stats sums over all links made, living and dead.
 	Stats() Stats
-	// Close gives back what the dialer holds. Its links must be closed.
+	// Close releases the resources of the dialer. Its links must be closed.
 	Close() error
 }
 
-// Stats counts what a transport did. Fields that it has no use for stay zero.
+// Stats are the counters of a transport. Those that it has no use for stay zero.
 type Stats struct {
 	Calls         uint64 `json:"calls"`
 	Replies       uint64 `json:"replies"`
@@ -60,32 +61,32 @@ type Stats struct {
 	BytesSent     uint64 `json:"bytes_sent"`
 	BytesReceived uint64 `json:"bytes_received"`
 
-	// How calls travelled (RFC 8166 section 3.4): with everything inline,
-	// with a read chunk, as a Position-Zero read chunk; and their replies:
+	// How calls were sent (RFC 8166 section 3.4): everything inline, with read
+	// chunks, or as a Position-Zero read chunk; and how their replies could come:
 	// into write chunks, or into a reply chunk.
 	InlineCalls  uint64 `json:"inline_calls"`
 	ReadChunks   uint64 `json:"read_chunks"`
 	PositionZero uint64 `json:"position_zero"`
-	// PaddedCalls counts those of the inline calls that were padded to align
-	// their payload (RFC 5666 section 3.9).
+	// PaddedCalls counts the inline calls that were padded to align their payload
+	// (RFC 5666 section 3.9).
 	PaddedCalls uint64 `json:"padded_calls"`
 	WriteChunks uint64 `json:"write_chunks"`
 	ReplyChunks uint64 `json:"reply_chunks"`
-	// LongReplies counts the reply chunks that the server really used.
+	// LongReplies counts the reply chunks that the server used.
 	LongReplies uint64 `json:"long_replies"`
 	// ReadReplies counts the replies by read chunks (RFC 5666 section 3.8).
 	ReadReplies uint64 `json:"read_replies"`
-	// RemoteInvalidations and LocalInvalidations count keys by who made them
-	// invalid.
+	// RemoteInvalidations and LocalInvalidations count keys that the peer, and this
+	// end, invalidated.
 	RemoteInvalidations uint64 `json:"remote_invalidations"`
 	LocalInvalidations  uint64 `json:"local_invalidations"`
-	// Credits is the grant now in force; CreditWaits counts the calls that had
-	// to wait for one.
+	// Credits is the current grant; CreditWaits counts the calls that waited for a
+	// credit.
 	Credits     uint64 `json:"credits"`
 	CreditWaits uint64 `json:"credit_waits"`
-	// Callbacks counts the calls of the server's that were served.
+	// Callbacks counts the calls from the server that were served.
 	Callbacks uint64 `json:"callbacks"`
-	// Terms are those of the connection whose terms changed last.
+	// Terms are those of the connection whose terms have changed last.
 	Terms Terms `json:"terms"`
 }
 

@@ -1,11 +1,10 @@
 // Package nfs3 is nfsclient.Client for NFSv3 (RFC 1813): MOUNT and rpcbind to
 // find the export, then one method a procedure over a transport.Caller.
 //
-// It owns the mount at the server, from MNT to UMNT, and a small registered
-// arena for the targets of symbolic links (RFC 8267 lets them be placed
-// directly). It refuses to cache, to retry what the transport gave up on, and
-// to interpret its peer's claims: counts, names and cookies are checked before
-// they go up.
+// It owns the mount at the server, from MNT to UMNT, and a small registered arena
+// for the targets of symbolic links (RFC 8267 lets them be placed directly). It
+// refuses to cache, to retry what the transport gave up on, and to trust its peer:
+// counts, names and cookies are checked before they are returned.
 //
 // What a server asks to try later (NFS3ERR_JUKEBOX) is tried again with a
 // growing delay until the context ends; it has done nothing by then. WRITE and
@@ -13,14 +12,13 @@
 //
 // # Calls that were resent
 //
-// The transport resends with the same transaction id, and the server's
-// duplicate request cache answers a call that it has carried out before. When
-// that cache has forgotten it, REMOVE, RMDIR and RENAME may come back with
-// NFS3ERR_NOENT and MKDIR, SYMLINK, MKNOD, LINK and guarded CREATE with
-// NFS3ERR_EXIST though the first sending succeeded. A Caller does not tell
-// whether it resent, and guessing would turn real errors into successes, so
-// they are passed on. Exclusive CREATE is safe: the server knows our verifier
-// again and answers OK.
+// The transport resends a call under the same transaction id, and the server's
+// duplicate request cache answers a call that was executed before. If the entry has
+// been evicted, REMOVE, RMDIR and RENAME may fail with NFS3ERR_NOENT, and MKDIR,
+// SYMLINK, MKNOD, LINK and guarded CREATE with NFS3ERR_EXIST, although the first
+// transmission succeeded. A Caller does not report whether it resent, and guessing
+// would turn real errors into successes, so the errors are returned. Exclusive
+// CREATE is safe: the server recognizes the verifier and answers OK.
 //
 // # Goroutines and locks
 //

@@ -31,15 +31,15 @@ func (c *Client) Lookup(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 
 // Remove implements nfsclient.Client.
 func (c *Client) Remove(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string) (nfsclient.Wcc, error) {
-	return c.unname(ctx, cr, "REMOVE", wire.ProcRemove, dir, name)
+	return c.removeName(ctx, cr, "REMOVE", wire.ProcRemove, dir, name)
 }
 
 // Rmdir implements nfsclient.Client.
 func (c *Client) Rmdir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string) (nfsclient.Wcc, error) {
-	return c.unname(ctx, cr, "RMDIR", wire.ProcRmdir, dir, name)
+	return c.removeName(ctx, cr, "RMDIR", wire.ProcRmdir, dir, name)
 }
 
-func (c *Client) unname(ctx context.Context, cr nfsclient.Cred, op string, proc uint32, dir nfsclient.Handle, name string) (nfsclient.Wcc, error) {
+func (c *Client) removeName(ctx context.Context, cr nfsclient.Cred, op string, proc uint32, dir nfsclient.Handle, name string) (nfsclient.Wcc, error) {
 	if err := c.checkName(op, name); err != nil {
 		return nfsclient.Wcc{}, err
 	}

@@ -62,8 +62,8 @@ func flatArgs(c *transport.Call) []byte {
 	return append(out, stream[at:]...)
 }
 
-// PeekXID tells of a message, without reading it, its transaction id and
-// whether it is a reply. ok is false when it is neither call nor reply.
+// PeekXID returns the transaction id of the message b, and whether it is a reply.
+// ok is false if it is neither a call nor a reply.
 func PeekXID(b []byte) (xid uint32, reply, ok bool) {
 	if len(b) < 8 {
 		return 0, false, false
@@ -72,7 +72,7 @@ func PeekXID(b []byte) (xid uint32, reply, ok bool) {
 	return binary.BigEndian.Uint32(b), kind == msgReply, kind <= msgReply
 }
 
-// CallHeader is what stands in a call before the arguments.
+// CallHeader is what precedes the arguments in a call.
 type CallHeader struct {
 	XID, RPCVers     uint32
 	Prog, Vers, Proc uint32
@@ -82,8 +82,8 @@ type CallHeader struct {
 	Sys    transport.AuthSys
 }
 
-// AuthError is a call refused for its credentials or verifier; Stat is the
-// auth_stat to answer with (RFC 5531 section 9).
+// AuthError is the reason to deny a call for its credential or verifier; Stat is
+// the auth_stat of the reply (RFC 5531 section 9).
 type AuthError struct {
 	Stat uint32
 	Why  string
@@ -91,7 +91,7 @@ type AuthError struct {
 
 func (e *AuthError) Error() string { return "call refused: " + e.Why }
 
-// The values of auth_stat that are of use here.
+// The values of auth_stat used here.
 const (
 	authBadCred      = 1
 	authRejectedCred = 2
@@ -102,8 +102,8 @@ const (
 var ErrRPCVersion = errors.New("RPC version not supported")
 
 // ParseCall decodes a call's header and leaves r at the arguments. When it
-// fails with ErrRPCVersion or an *AuthError, XID is known and the call can be
-// answered; any other error wraps transport.ErrProtocol.
+// fails with ErrRPCVersion or an *AuthError, XID is set and the call must be denied;
+// any other error wraps transport.ErrProtocol.
 func ParseCall(r *xdr.Reader) (CallHeader, error) {
 	var h CallHeader
 	h.XID = r.Uint32()

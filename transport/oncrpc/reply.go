@@ -20,8 +20,8 @@ const (
 	// ReplyHeader is the length of an accepted, successful reply's header
 	// when its verifier is empty, as it is for AUTH_NONE and AUTH_SYS.
 	ReplyHeader = 24
-	// MaxReplyHeader bounds what may stand in a reply besides the results:
-	// a verifier of 400 bytes, and the range of versions of a mismatch.
+	// MaxReplyHeader bounds what a reply has besides the results: a verifier of
+	// 400 bytes, and the range of versions of a mismatch.
 	MaxReplyHeader = ReplyHeader + transport.MaxAuthBody + 8
 )
 
@@ -36,9 +36,9 @@ func ReplyBound(c *transport.Call) int {
 
 // DecodeReply decodes the reply to c, which was sent under xid, and runs
 // c.Result on its results. Every error is a *transport.Error of fate Answered.
-// It holds an RPCError when the call was denied or not carried out, wraps
-// transport.ErrProtocol when the reply is malformed, and is what c.Result
-// returned otherwise.
+// It wraps an RPCError if the call was denied or not executed, wraps
+// transport.ErrProtocol if the reply is malformed or cannot be trusted, and is what
+// c.Result returned otherwise.
 func DecodeReply(r *xdr.Reader, xid uint32, c *transport.Call) error {
 	if err := decodeReply(r, xid, c); err != nil {
 		return &transport.Error{Fate: transport.Answered, Err: err}

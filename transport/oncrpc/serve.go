@@ -8,14 +8,13 @@ import (
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
-// Serve answers one call: q.Args stands at the call's header, q.Reply is
-// empty. It fills in the header's part of q, runs h and leaves the whole reply
-// in q.Reply. ok is false when the message is no call or its header is cut
-// short: then there is nothing to answer, and a connection on which it came
-// has lost its framing and is to be dropped.
+// Serve answers one call: q.Args is positioned at the call's header, and q.Reply is
+// empty. Serve sets the header's fields of q, runs h and leaves the whole reply in
+// q.Reply. ok is false if the message is not a call, its header is truncated, or h
+// returned NoReply: there is no reply then, and the connection must be closed.
 //
-// A procedure that reports success although its arguments were malformed is
-// overruled with GARBAGE_ARGS.
+// If h reports success although the arguments were malformed, the reply is
+// GARBAGE_ARGS.
 func Serve(ctx context.Context, h transport.Handler, q *transport.Request) (ok bool) {
 	head, err := ParseCall(q.Args)
 	q.XID, q.Prog, q.Vers, q.Proc, q.Flavor = head.XID, head.Prog, head.Vers, head.Proc, head.Flavor
@@ -56,7 +55,8 @@ func appendAccepted(w *xdr.Writer, xid uint32, stat transport.AcceptStat) {
 	w.Uint32(uint32(stat))
 }
 
-// refuse encodes a rejected_reply (RFC 5531 section 9) where err allows one.
+// refuse encodes a rejected_reply (RFC 5531 section 9). It returns false if there
+// is none for err.
 func refuse(w *xdr.Writer, xid uint32, err error) bool {
 	var auth *AuthError
 	isAuth := errors.As(err, &auth)

@@ -17,7 +17,7 @@ type op struct {
 
 	// Of the caller's goroutine.
 	fate  transport.Fate
-	late  bool      // a link was condemned for want of the reply
+	late  bool      // a link was condemned because the reply did not come
 	waits int       // timeouts since the last major one
 	major time.Time // when the call has taken too long
 
@@ -48,13 +48,13 @@ func (c *Caller) Call(ctx context.Context, call *transport.Call) error {
 		}
 		o.leave(s)
 		if err == nil {
-			c.heard(s)
+			c.noteReply(s)
 			return nil
 		}
 		var e *transport.Error
 		if !errors.As(err, &e) || e.Fate == transport.Answered {
 			if !errors.Is(err, transport.ErrProtocol) {
-				c.heard(s)
+				c.noteReply(s)
 			}
 			return err
 		}
@@ -67,7 +67,7 @@ func (c *Caller) Call(ctx context.Context, call *transport.Call) error {
 			// The link lives: it is the call that is at fault.
 			return &transport.Error{Fate: o.fate, Err: e.Err}
 		}
-		s.mourn(link, lost)
+		s.logLoss(link, lost)
 		if !c.cfg.Clock.Now().Before(o.deadline) {
 			o.late = true
 			o.waits++
@@ -117,8 +117,8 @@ func (c *Caller) acquire(ctx context.Context, o *op, call *transport.Call) (*slo
 	}
 }
 
-// tooLong fails a soft mount's call that has taken too long, and says in the
-// log that a hard mount's has.
+// tooLong returns an error if a call of a soft mount has taken too long, and logs
+// once that one of a hard mount has.
 func (c *Caller) tooLong(o *op) error {
 	now := c.cfg.Clock.Now()
 	if now.Before(o.major) {
@@ -144,22 +144,22 @@ func (c *Caller) tooLong(o *op) error {
 	return nil
 }
 
-// mourn logs, once, that calls were under way on a link when it was lost.
-func (s *slot) mourn(link transport.Link, why error) {
+// logLoss logs, once, that calls were under way on a link when it was lost.
+func (s *slot) logLoss(link transport.Link, why error) {
 	if errors.Is(why, transport.ErrClosed) {
 		return // closed on purpose: condemned, or with the Caller
 	}
 	s.c.mu.Lock()
-	first := s.mourned != link
-	s.mourned = link
+	first := s.lossLogged != link
+	s.lossLogged = link
 	s.c.mu.Unlock()
 	if first {
 		s.c.cfg.Log.Warn(fmt.Sprintf("connection to %s lost: %v", s.c.cfg.Server, why))
 	}
 }
 
-// heard notes a valid reply.
-func (c *Caller) heard(s *slot) {
+// noteReply records that a valid reply has come on the link of s.
+func (c *Caller) noteReply(s *slot) {
 	if !s.replied.Load() {
 		s.replied.Store(true)
 	}
@@ -178,8 +178,8 @@ func (c *Caller) newOp() *op {
 	return o
 }
 
-// arm sets the timer, which is to expire for the link of s, or for none.
-// Caller.mu is held.
+// arm sets the timer for a call on the link of s, or for one that waits for a
+// link if s is nil. Caller.mu is held.
 func (o *op) arm(s *slot, d time.Duration) {
 	o.armed, o.on, o.link = true, s, nil
 	o.deadline = o.c.cfg.Clock.Now().Add(d)
@@ -194,9 +194,9 @@ func (o *op) arm(s *slot, d time.Duration) {
 	}
 }
 
-// expire condemns the link that the call has waited on in vain, and until it is
-// time for that has the link examined. It may come late, to find the timer set
-// anew or even o on another call.
+// expire condemns the link if the call's deadline has passed, and examines it
+// before that. The timer may have been set again, or o may have been reused for
+// another call, since it fired.
 func (o *op) expire() {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
@@ -206,7 +206,7 @@ func (o *op) expire() {
 	if left := o.deadline.Sub(o.c.cfg.Clock.Now()); left > 0 {
 		if s := o.on; s != nil && s.link == o.link {
 			o.timer.Reset(min(left, o.c.cfg.Probe))
-			s.suspect()
+			s.examine()
 		}
 		return
 	}
@@ -220,7 +220,7 @@ func (o *op) expire() {
 	}
 }
 
-// leave takes o off the link.
+// leave ends the use of the link by o.
 func (o *op) leave(s *slot) {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()

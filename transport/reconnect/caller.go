@@ -23,13 +23,14 @@ type Caller struct {
 
 	xid               atomic.Uint32
 	resends, timeouts atomic.Uint64
-	// silent is set while the log says that the server does not respond.
+	// silent is set after the log has said that the server does not respond,
+	// until a reply comes.
 	silent atomic.Bool
 	ops    sync.Pool
 
 	mu      sync.Mutex
 	closed  bool
-	changed chan struct{} // closed when waiters should look again
+	changed chan struct{} // closed and replaced when the state of a slot has changed
 	turn    int           // where the search for a slot starts
 	lastErr error         // why there was no link
 	linked  bool          // there has been a link
@@ -84,7 +85,7 @@ func (c *Caller) Connect(ctx context.Context) error {
 	}
 }
 
-// usable tells whether calls can go over the slot's link. Caller.mu is held.
+// usable reports whether calls can be sent over the slot's link. Caller.mu is held.
 func (s *slot) usable() bool {
 	if s.link == nil || s.condemned {
 		return false
@@ -97,7 +98,7 @@ func (s *slot) usable() bool {
 	}
 }
 
-// want makes runSlot connect if it has not. Caller.mu is held.
+// want requests a link from runSlot if there is none. Caller.mu is held.
 func (s *slot) want() {
 	if s.link == nil && !s.wanted {
 		s.wanted = true
@@ -105,10 +106,10 @@ func (s *slot) want() {
 	}
 }
 
-// pick chooses the slot with the fewest calls, in turn where there are several.
-// When its link is not up it is made to connect, and the best of those that are
-// up serves meanwhile; there may be none. While there cannot be any, a single
-// slot tries. mu is held.
+// pick returns the usable slot with the fewest calls, round robin among equals, or
+// nil if there is none. If a slot without a link has fewer calls, it is made to
+// connect. After a failed attempt only the first slot connects, until it has
+// succeeded. mu is held.
 func (c *Caller) pick() *slot {
 	var best, ready *slot
 	for i := range c.slots {
@@ -130,8 +131,8 @@ func (c *Caller) pick() *slot {
 	return ready
 }
 
-// tellWaiters makes everybody who waits for a link look again.
-func (c *Caller) tellWaiters() {
+// wakeWaiters wakes all calls that wait for a link.
+func (c *Caller) wakeWaiters() {
 	c.mu.Lock()
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -170,6 +171,6 @@ func (c *Caller) Close() error {
 	}
 	c.cancel()
 	c.wg.Wait()
-	c.tellWaiters()
+	c.wakeWaiters()
 	return c.d.Close()
 }

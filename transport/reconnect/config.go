@@ -17,22 +17,22 @@ const (
 	DefaultProbe       = time.Second
 )
 
-// Back-off: the time from the start of an attempt to connect to that of the next.
-// A call that waits must go on soon after the server or the network is back, and
-// an attempt a second is no burden.
+// Bounds of the back-off, from the start of one attempt to connect to the start of
+// the next. The upper bound is small, so that calls continue soon after the server
+// or the network is back; one attempt per second is no burden.
 const (
 	firstPause = 100 * time.Millisecond
 	maxPause   = time.Second
 )
 
-// Config says how patient a Caller is.
+// Config configures a Caller.
 type Config struct {
 	// Server names the server in the log.
 	Server string
-	// Timeo is how long a reply may take at first; 0 means a minute.
+	// Timeo is how long the first wait for a reply lasts; 0 means a minute.
 	Timeo time.Duration
-	// Retrans is how often a call is sent again before it has taken too long;
-	// negative means 2.
+	// Retrans is the number of retransmissions after which a call has taken too
+	// long; negative means 2.
 	Retrans int
 	// Soft makes calls that took too long fail with transport.ErrTimeout.
 	Soft bool
@@ -46,8 +46,8 @@ type Config struct {
 	// and the link is closed. ctx ends with DialTimeout. With NConnect it may run
 	// for several links at once.
 	Establish func(ctx context.Context, call func(context.Context, *transport.Call) error) error
-	// Probe is after how long without a reply a call has its link examined, and
-	// how often from then on; 0 means a second, negative never.
+	// Probe is the interval at which a link is examined while a call waits for its
+	// reply; 0 means a second, negative never.
 	Probe time.Duration
 	// Log may be nil. It gets servers that do not respond, and lost links.
 	Log *slog.Logger

@@ -7,12 +7,12 @@ import (
 	"github.com/rdmafs/rdmafs/transport"
 )
 
-// establish makes the calls that come first on a new link: those of
-// Config.Establish and, of a transport whose links carry few calls until the
-// first reply, a NULL call. That one is always answered. A call that waits for
-// the link, because it was under way on the one before, may be one that the
-// server does not answer, and all others would wait for its timeout. The first
-// link of all needs no NULL call.
+// establish makes the first calls on a new link: those of Config.Establish and,
+// if the transport carries few calls until the first reply, a NULL call, which
+// every server answers. Without it, a call that was outstanding on the previous
+// link, and that the server does not answer, could be the first on this one, and
+// delay all others until it times out. The first link of a Caller needs no NULL
+// call.
 func (c *Caller) establish(ctx context.Context, link transport.Link) error {
 	answered := false
 	call := func(ctx context.Context, call *transport.Call) error {
@@ -35,5 +35,5 @@ func (c *Caller) establish(ctx context.Context, link transport.Link) error {
 	if err := call(ctx, null); !answered {
 		return err
 	}
-	return nil // a refusal is a reply as good as any
+	return nil // a refusal is a reply, too
 }

@@ -37,11 +37,11 @@ func (e event) String() string {
 	return [...]string{"wanted", "dialed", "failed", "lost", "closed", "rested", "stop"}[e]
 }
 
-// never marks a pair that cannot come about.
+// never marks a pair that cannot occur.
 const never = numStates
 
-// next is the whole of a slot's life. A dial that is stopped fails; a link is
-// always closed before anything else.
+// next is the transition table of a slot. A dial that is stopped fails; a link is
+// closed before anything else happens.
 var next = [numStates][numEvents]state{
 	//         wanted   dialed failed   lost     closed   rested stop
 	idle:    {dialing, never, never, never, never, never, stopped},

@@ -7,9 +7,9 @@ import (
 	"github.com/rdmafs/rdmafs/transport"
 )
 
-// suspect has the slot's link examined, but not more often than is configured.
+// examine starts runExamine on the slot's link, at most once per Config.Probe.
 // Caller.mu is held.
-func (s *slot) suspect() {
+func (s *slot) examine() {
 	c := s.c
 	now := c.cfg.Clock.Now()
 	if c.closed || s.condemned || s.examining || now.Sub(s.examined) < c.cfg.Probe {
@@ -24,10 +24,9 @@ func (s *slot) suspect() {
 	go s.runExamine(s.link, probe, transport.Call{Prog: c.prog, Vers: c.vers})
 }
 
-// runExamine finds out if anything gets through to the server, and if not,
-// condemns the link. A call that waits for its reply sends nothing, so that there
-// is nothing of which to see that it does not get through: a NULL call is made.
-// Close joins it.
+// runExamine condemns a link on which nothing gets through to the server. A call
+// that waits for its reply sends nothing whose loss could be noticed, so runExamine
+// makes a NULL call as well. Close joins it.
 func (s *slot) runExamine(link transport.Link, probe bool, null transport.Call) {
 	c := s.c
 	defer c.wg.Done()
@@ -49,8 +48,8 @@ func (s *slot) runExamine(link transport.Link, probe bool, null transport.Call) 
 	if !probe {
 		return
 	}
-	// That it is answered says nothing of the calls that wait, and its end
-	// nothing that the link does not say itself.
+	// The result does not matter: a reply says nothing about the calls that wait,
+	// and the link itself reports its loss.
 	_ = link.Exchange(context.Background(), c.xid.Add(1), &null)
 	c.mu.Lock()
 	if s.probed == link {

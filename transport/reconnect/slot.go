@@ -9,7 +9,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport"
 )
 
-// slot is the place of one link.
+// slot keeps one link up, and replaces it when it is lost.
 type slot struct {
 	c    *Caller
 	wake chan struct{} // holds a token when wanted or condemned were set
@@ -17,22 +17,22 @@ type slot struct {
 	// replied is set when the present link has brought a valid reply.
 	replied atomic.Bool
 
-	// fails counts the links and attempts in a row that brought none, and began
-	// is when the last of them began; of runSlot.
+	// fails counts the consecutive attempts and links without a valid reply, and
+	// began is when the last attempt started; used by runSlot only.
 	fails int
 	began time.Time
 
 	// Guarded by Caller.mu.
-	link      transport.Link // nil unless up
-	condemned bool           // link is to be closed
-	wanted    bool           // a call waits
-	load      int            // calls on link
-	attempts  int            // ended attempts to connect
-	err       error          // of the last attempt
-	mourned   transport.Link // whose loss is in the log
-	examined  time.Time      // when the link was last
-	examining bool           // runExamine is at it
-	probed    transport.Link // which has a NULL call under way
+	link       transport.Link // nil unless up
+	condemned  bool           // link must be closed
+	wanted     bool           // a call waits
+	load       int            // calls on link
+	attempts   int            // ended attempts to connect
+	err        error          // of the last attempt
+	lossLogged transport.Link // whose loss is in the log
+	examined   time.Time      // when the link was last
+	examining  bool           // runExamine is running
+	probed     transport.Link // on which a NULL call is outstanding
 }
 
 // runSlot keeps the slot's link until the Caller is closed.
@@ -56,7 +56,7 @@ func (s *slot) runSlot(ctx context.Context) {
 		}
 		st = st.after(e)
 		if st == idle {
-			s.c.tellWaiters()
+			s.c.wakeWaiters()
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (s *slot) dial(ctx context.Context) (transport.Link, event) {
 		s.c.lastErr = err
 	}
 	s.c.mu.Unlock()
-	s.c.tellWaiters()
+	s.c.wakeWaiters()
 	if err != nil {
 		s.fails++
 		return nil, failed
@@ -110,7 +110,7 @@ func (s *slot) dial(ctx context.Context) (transport.Link, event) {
 	return link, dialed
 }
 
-// watch returns when the link is of no more use.
+// watch waits until the link is lost or condemned, or the Caller is closed.
 func (s *slot) watch(ctx context.Context, link transport.Link) event {
 	for {
 		select {
@@ -146,7 +146,7 @@ func (s *slot) close(link transport.Link) event {
 	return closed
 }
 
-// pause waits as long as the failures in a row ask for.
+// pause waits until the next attempt may start.
 func (s *slot) pause(ctx context.Context) event {
 	if d := pauseFor(s.fails) - s.c.cfg.Clock.Now().Sub(s.began); d > 0 {
 		over := make(chan struct{})
@@ -163,9 +163,9 @@ func (s *slot) pause(ctx context.Context) event {
 	return rested
 }
 
-// pauseFor is how long to wait after so many failures: nothing after none,
-// and then around 100 ms, doubled each time. The jitter of a quarter keeps the
-// clients of a server that comes back from arriving together.
+// pauseFor is the back-off after a number of consecutive failures: none after 0,
+// about 100 ms after 1, doubled for each further one. The jitter of a quarter keeps
+// clients from reconnecting in step when a server comes back.
 func pauseFor(fails int) time.Duration {
 	if fails == 0 {
 		return 0

@@ -23,15 +23,15 @@ type backEnv struct {
 	seen chan transport.Backchannel
 }
 
-// teller serves as p does, and tells of the Backchannel first. With nested set it
+// reporter serves as p does, and tells of the Backchannel first. With nested set it
 // makes a call by it, too.
-type teller struct {
+type reporter struct {
 	p      *program
 	seen   chan transport.Backchannel
 	nested func(ctx context.Context, b transport.Backchannel) error
 }
 
-func (h *teller) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
+func (h *reporter) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
 	if q.Back == nil {
 		return transport.SystemErr
 	}
@@ -61,7 +61,7 @@ func RunBackward(t *testing.T, newBackward NewBackward) {
 		t.Run(s.name, func(t *testing.T) {
 			b := &backEnv{back: newProgram(), seen: make(chan transport.Backchannel, 10_000)}
 			run(t, func(t *testing.T, h transport.Handler) (transport.Caller, func()) {
-				return newBackward(t, &teller{p: h.(*program), seen: b.seen}, b.back)
+				return newBackward(t, &reporter{p: h.(*program), seen: b.seen}, b.back)
 			}, func(e *env) {
 				b.env = e
 				s.f(b)
@@ -71,7 +71,7 @@ func RunBackward(t *testing.T, newBackward NewBackward) {
 	t.Run("FromServe", func(t *testing.T) {
 		back := newProgram()
 		run(t, func(t *testing.T, h transport.Handler) (transport.Caller, func()) {
-			return newBackward(t, &teller{p: h.(*program), nested: func(ctx context.Context, b transport.Backchannel) error {
+			return newBackward(t, &reporter{p: h.(*program), nested: func(ctx context.Context, b transport.Backchannel) error {
 				return echo(ctx, b, 100, 7)
 			}}, back)
 		}, func(e *env) { backFromServe(e, back) })

@@ -8,9 +8,9 @@ import (
 	"github.com/rdmafs/rdmafs/transport"
 )
 
-// callbacks serves the calls that a server makes on a link. The link's reader
-// never waits for them: the replies that a handler may be waiting for come by the
-// same reader.
+// callbacks serves the calls that a server makes on a link. The link's reader never
+// waits for a handler, since the handler may wait for a reply that the same reader
+// delivers.
 type callbacks struct {
 	l      *link
 	leases leases
@@ -28,9 +28,9 @@ func newCallbacks(l *link) *callbacks {
 	return b
 }
 
-// read reads the rest of a call, whose first bytes are in head, and has it
-// served. A call that is too long, or one too many, is dropped: like a lost one,
-// the server makes it again. Its error ends the connection.
+// read reads the rest of a call, whose first bytes are in head, and starts
+// runCallback. A call that is too long, or one too many, is dropped. An error ends
+// the connection.
 func (b *callbacks) read(in *records, head []byte) error {
 	select {
 	case b.slots <- struct{}{}:

@@ -83,7 +83,7 @@ func setDefault(v *int, d int) {
 	}
 }
 
-// Dial connects. It makes sure that the link's goroutine has started.
+// Dial connects.
 func (d *Dialer) Dial(ctx context.Context) (transport.Link, error) {
 	conn, err := d.connect(ctx)
 	if err != nil {
@@ -94,9 +94,9 @@ func (d *Dialer) Dial(ctx context.Context) (transport.Link, error) {
 		return nil, fmt.Errorf("connect to %v: %w", d.cfg.Addr, err)
 	}
 	d.stats.connects.Add(1)
-	// What is given up must not arrive later: the system would go on sending what
-	// is left in a closed socket, for minutes, and a WRITE that comes after it was
-	// sent again on another connection undoes what was written since.
+	// Closing must discard what was not sent yet. The kernel would otherwise go on
+	// sending it, for minutes, and a WRITE that arrives after it was resent on
+	// another connection undoes what was written since.
 	if tc, ok := conn.(*net.TCPConn); ok {
 		_ = tc.SetLinger(0)
 	}
@@ -136,17 +136,17 @@ func (d *Dialer) connect(ctx context.Context) (net.Conn, error) {
 	return nil, fmt.Errorf("every reserved port is in use: %w", syscall.EADDRINUSE)
 }
 
-// keepAlive notices dead peers of idle connections within two minutes; those
-// of busy ones are noticed by timeouts.
+// keepAlive detects dead peers of idle connections within two minutes; timeouts
+// detect those of busy ones.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 10 * time.Second, Count: 6}
 
-// Register has nothing to do: a socket takes any memory.
+// Register does nothing: a socket takes any memory.
 func (d *Dialer) Register(*mem.Arena) error { return nil }
 
-// Unregister has nothing to do.
+// Unregister does nothing.
 func (d *Dialer) Unregister(*mem.Arena) error { return nil }
 
-// Limits says what may be asked of the links.
+// Limits are those of one link.
 func (d *Dialer) Limits() transport.Limits {
 	return transport.Limits{MaxSend: d.cfg.MaxPayload, MaxRecv: d.cfg.MaxPayload, Concurrent: d.cfg.Concurrent}
 }
@@ -163,5 +163,5 @@ func (d *Dialer) Stats() transport.Stats {
 	}
 }
 
-// Close has nothing to give back.
+// Close does nothing: a Dialer holds no resources.
 func (d *Dialer) Close() error { return nil }

@@ -12,19 +12,18 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// A long reply to a call with a single Recv payload nearly always ends with
-// that payload. Then its data is read from the socket straight to where it
-// belongs. Where it begins is a guess: the first place in the record's head
-// with a length before it that reaches to the record's end. The decoder finds
-// out whether the guess was right; when it was not, the record is put together
-// again and decoded as if there had been none.
+// A long reply to a call with a single Recv payload nearly always ends with that
+// payload. Its data is then read from the socket directly into the payload. Where it
+// begins is a guess: the first position in the record's head that is preceded by a
+// length which reaches to the end of the record. The decoder detects a wrong guess;
+// the record is then reassembled and decoded again.
 const (
 	directMin  = 8 << 10 // shorter replies are better copied
 	directHead = 512     // how much of the record the guess looks at
 )
 
 // locate guesses where in a record of total bytes, which begins with head, the
-// payload stands, and how long it is; at is 0 when it does not stand out.
+// payload begins, and how long it is; at is 0 if there is no such position.
 func locate(head []byte, total, room int) (at, n int) {
 	for at := oncrpc.ReplyHeader + 4; at <= len(head); at += 4 {
 		v := binary.BigEndian.Uint32(head[at-4:])
@@ -38,10 +37,9 @@ func locate(head []byte, total, room int) (at, n int) {
 	return 0, 0
 }
 
-// readDirect reads the rest of the record into x's payload and delivers the
-// reply, if it can be told where the payload is. Otherwise done is false, and
-// the record's head is in the buffer returned. It takes rec. An error ends the
-// connection.
+// readDirect reads the rest of the record into x's payload and delivers the reply,
+// if locate finds the payload. Otherwise done is false, and the buffer returned
+// holds the record's head. It takes rec. An error ends the connection.
 func (l *link) readDirect(in *records, xid uint32, x *exchange, rec *buffer) (_ *buffer, done bool, err error) {
 	have, total := len(rec.b), len(rec.b)+in.left
 	rec = rec.grow(have + directHead)
@@ -73,7 +71,7 @@ func (l *link) readDirect(in *records, xid uint32, x *exchange, rec *buffer) (_ 
 	return nil, true, err
 }
 
-// startFilling reserves x's payload for the reader, unless its caller has left.
+// startFilling reserves x's payload for the reader, unless its caller has returned.
 func (q *requester) startFilling(xid uint32, x *exchange) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,9 +79,9 @@ func (q *requester) startFilling(xid uint32, x *exchange) bool {
 	return x.filling
 }
 
-// endFilling gives x's payload back to the caller; if that has not abandoned
-// it, and there was no error, as part of the reply. It reports false when rec is
-// not wanted: then the caller keeps it.
+// endFilling returns x's payload to its caller, as part of the reply unless the
+// caller has abandoned it or there was an error. It returns false if it has not
+// taken rec.
 func (q *requester) endFilling(xid uint32, x *exchange, rec *buffer, at, n int, err error) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,8 +116,8 @@ func fill(in *records, v mem.Vec, off, n int) error {
 	return nil
 }
 
-// stopFilling makes the reader leave x's payload alone; it puts a token into
-// ready when it does. mu is held.
+// stopFilling makes the reader stop accessing x's payload, and put a token into
+// ready when it has. mu is held.
 func (q *requester) stopFilling(x *exchange) {
 	x.abandoned = true
 	_ = q.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection stops it too

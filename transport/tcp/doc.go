@@ -1,35 +1,34 @@
 // Package tcp carries ONC RPC over TCP with record marking (RFC 5531 section
 // 11): Dialer makes a client's links, Serve is the server's half.
 //
-// It owns sockets, records and their buffers. It refuses to resend, to time
-// calls out, and to make transaction ids: transport/reconnect does.
+// It owns sockets, records and their buffers. It refuses to resend, to time calls
+// out, and to choose transaction ids: transport/reconnect does that.
 //
-// Sending. Callers write on their own goroutines: header and payloads go out
-// in one writev, the payloads straight from their arenas. Who finds the socket
-// busy leaves its packet in the outbox; a flusher, started for as long as there
-// is a queue, writes what has gathered there in one go. A call that is
-// cancelled in the middle of its record is finished from a copy, so that its
-// payloads are free at once and the stream stays whole.
+// Sending. Callers write on their own goroutines: header and payloads go out in one
+// writev, the payloads directly from their arenas. A caller that finds the socket
+// busy queues its packet in the outbox; a flusher, which runs only while the queue
+// is not empty, writes all queued packets at once. A call that is cancelled in the
+// middle of its record is finished from a copy, so that its payloads are released
+// at once and the stream stays intact.
 //
-// Receiving. A client's link has one reader, a server's connection one reader
-// and workers up to a bound, made as they are needed. A record is never longer
-// than its bound, which for a reply follows from the call; more is skipped,
-// and what exceeds the configured maximum ends the connection. Of a long reply
-// that ends with its payload, as READ's does, the data goes from the socket to
-// where it belongs; a call cancelled meanwhile stops that at once.
+// Receiving. A client's link has one reader; a server's connection has one reader
+// and up to ServerConfig.Concurrent workers, started on demand. A record is bounded,
+// that of a reply by what its call allows; the excess is skipped, and a record above
+// the configured maximum ends the connection. If a long reply ends with its payload,
+// as that of READ does, the data is read from the socket directly into the payload;
+// cancelling the call stops that at once.
 //
-// Both directions. A server calls its client by the connection that the client
-// has made (transport.Backchannel); the client serves that where its Config has a
-// handler, within bounds of its own. Either way requester makes calls and worker
-// answers them. Nobody who reads a connection waits for a reply, or for somebody
-// who waits for one.
+// Both directions. A server calls its client over the connection that the client
+// has made (transport.Backchannel); the client serves such calls if its Config has
+// a handler, within bounds of its own. In either direction requester makes calls
+// and worker answers them. The reader of a connection never waits for a reply, nor
+// for a worker that waits for one.
 //
 // Goroutines: runReader of each link and runCallback of each call that it serves,
 // joined by Close; runFlush of an outbox, joined by its close; runConn and
 // runWorker of a server, joined by Serve.
 //
 // Locks: requester.mu guards the pending calls and is never held together with
-// outbox.mu. server.mu may be held when outbox.mu is taken, and backchannel.mu
-// when requester.mu is. No lock is held
-// while a socket is read or written.
+// outbox.mu. server.mu may be held when outbox.mu is taken, and backchannel.mu when
+// requester.mu is. No lock is held while a socket is read or written.
 package tcp

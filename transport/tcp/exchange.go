@@ -66,7 +66,7 @@ func (q *requester) Exchange(ctx context.Context, xid uint32, c *transport.Call)
 	case <-ctx.Done():
 	case <-q.done:
 	}
-	sent := q.out.settle(ctx, &x.packet)
+	sent := q.out.withdraw(ctx, &x.packet)
 	rec, err := q.take(xid, x)
 	switch {
 	case err != nil:

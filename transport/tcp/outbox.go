@@ -27,8 +27,8 @@ const (
 	packetFailed              // its last byte never reached the socket
 )
 
-// packet is one record to send. From enqueue until settle or wait has returned
-// the outbox borrows it and the memory that bufs names.
+// packet is one record to send. The outbox borrows it, and the memory that bufs
+// names, from enqueue until withdraw or wait has returned.
 type packet struct {
 	mark [4]byte
 	bufs [][]byte
@@ -77,20 +77,20 @@ var padding [4]byte
 // outbox puts packets onto a connection, in whole and in order.
 type outbox struct {
 	conn net.Conn
-	// fail is told of a write error, with no lock held.
+	// fail is called with the first write error, with no lock held.
 	fail  func(error)
 	bytes *atomic.Uint64
 
 	runners sync.WaitGroup
 
 	mu sync.Mutex
-	// busy is set while somebody, the holder, owns batch and bufs and writes.
+	// busy is set while one goroutine, the holder, owns batch and bufs and writes.
 	busy        bool
 	closed      bool
-	patience    time.Duration // how long the peer may take to read a batch, if set
+	peerTimeout time.Duration // how long the peer may take to read a batch, if set
 	interrupted bool          // the write deadline was moved to stop the holder
 	queue       []*packet
-	quiet       sync.Cond // busy was cleared
+	idle        sync.Cond // busy was cleared
 
 	batch []span      // what the holder writes; changed under mu
 	bufs  net.Buffers // their bytes not written yet
@@ -106,12 +106,12 @@ type span struct {
 
 func (o *outbox) init(conn net.Conn, bytes *atomic.Uint64, fail func(error)) {
 	o.conn, o.bytes, o.fail = conn, bytes, fail
-	o.quiet.L = &o.mu
+	o.idle.L = &o.mu
 }
 
-// enqueue sends p. When the socket is free the caller writes it, and returns
-// when it is written or ctx has ended; when it is not, somebody else will.
-// Either way settle or wait tells what came of it.
+// enqueue sends p. If the socket is free, the caller writes p, and returns when it
+// is written or ctx has ended; otherwise the holder writes it later. withdraw or
+// wait returns the outcome.
 func (o *outbox) enqueue(ctx context.Context, p *packet) {
 	o.mu.Lock()
 	switch {
@@ -138,8 +138,7 @@ func (o *outbox) enqueue(ctx context.Context, p *packet) {
 	if o.write(p) {
 		return
 	}
-	// Others have queued up, or the rest of p is a copy: not the caller's
-	// business any more.
+	// What is left to write is other packets, or a copy of the rest of p.
 	go o.runFlush()
 }
 
@@ -160,14 +159,14 @@ func (o *outbox) load() {
 	}
 	clear(o.queue)
 	o.queue, o.spare = o.queue[:0], o.bufs
-	if o.patience > 0 {
-		_ = o.conn.SetWriteDeadline(time.Now().Add(o.patience)) // writing reports a closed connection
+	if o.peerTimeout > 0 {
+		_ = o.conn.SetWriteDeadline(time.Now().Add(o.peerTimeout)) // writing reports a closed connection
 	}
 }
 
-// write is the holder's work. It returns true when it has given up busy, and
-// false, with a reference of runners taken, when own is done with and there is
-// more to write.
+// write is the work of the holder. It returns true when it has cleared busy, and
+// false, with a reference of runners taken, when own is finished and there is more
+// to write.
 func (o *outbox) write(own *packet) bool {
 	for {
 		n, err := o.bufs.WriteTo(o.conn)
@@ -202,8 +201,8 @@ func (o *outbox) write(own *packet) bool {
 	}
 }
 
-// release lets go of the packets of the batch that are written, or are to be
-// finished from a copy. mu is held, the holder calls.
+// release returns the packets of the batch that are written, or that will be
+// finished from a copy, to their owners. mu is held, the holder calls.
 func (o *outbox) release() {
 	end, next := 0, 0 // of the packet in the batch; index in bufs of its first byte left
 	for i := range o.batch {
@@ -229,8 +228,8 @@ func (o *outbox) release() {
 	}
 }
 
-// abort ends the holder's work: nothing more of the batch or the queue will be
-// written. What has been is sent, whatever became of the rest. mu is held.
+// abort ends the work of the holder: nothing more of the batch or the queue is
+// written. Packets that were written completely count as sent. mu is held.
 func (o *outbox) abort() {
 	end := 0 // of the packet in the batch
 	for _, s := range o.batch {
@@ -251,10 +250,10 @@ func (o *outbox) abort() {
 	clear(o.spare)
 	o.batch, o.queue, o.bufs = o.batch[:0], o.queue[:0], nil
 	o.busy = false
-	o.quiet.Broadcast()
+	o.idle.Broadcast()
 }
 
-// finish tells whoever waits for p. outbox.mu is held.
+// finish sets the state of p and wakes its owner. outbox.mu is held.
 func (p *packet) finish(s packetState) {
 	p.state = s
 	select {
@@ -263,7 +262,7 @@ func (p *packet) finish(s packetState) {
 	}
 }
 
-// interrupt makes the holder finish p from a copy, if p is being written.
+// interrupt makes the holder finish p from a copy if p is being written.
 func (o *outbox) interrupt(p *packet) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -274,7 +273,7 @@ func (o *outbox) interrupt(p *packet) {
 	}
 }
 
-// wait returns when p is not touched any more.
+// wait returns when the outbox does not access p any more.
 func (o *outbox) wait(p *packet) packetState {
 	for {
 		o.mu.Lock()
@@ -287,10 +286,10 @@ func (o *outbox) wait(p *packet) packetState {
 	}
 }
 
-// settle is wait for a caller that has lost interest or has its answer: a
-// packet still in the queue is taken out of it, and one being written is waited
-// for until ctx ends.
-func (o *outbox) settle(ctx context.Context, p *packet) packetState {
+// withdraw is wait for a caller that does not need p to be sent any more: a packet
+// in the queue is removed from it, and one that is being written is awaited until
+// ctx ends.
+func (o *outbox) withdraw(ctx context.Context, p *packet) packetState {
 	o.mu.Lock()
 	if p.state == packetQueued {
 		if i := slices.Index(o.queue, p); i >= 0 {
@@ -311,21 +310,21 @@ func (o *outbox) settle(ctx context.Context, p *packet) packetState {
 	return o.wait(p)
 }
 
-// hurry gives the peer d to read everything that is still to be sent.
-func (o *outbox) hurry(d time.Duration) {
+// limitDrain bounds the time in which everything that is queued must be written.
+func (o *outbox) limitDrain(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.patience = 0
+	o.peerTimeout = 0
 	_ = o.conn.SetWriteDeadline(time.Now().Add(d)) // a closed connection is as good
 }
 
 // close refuses further packets and returns when nothing is being written. The
-// connection must have been closed, or be about to take what is in the queue.
+// connection must have been closed, or accept what is in the queue.
 func (o *outbox) close() {
 	o.mu.Lock()
 	o.closed = true
 	for o.busy {
-		o.quiet.Wait()
+		o.idle.Wait()
 	}
 	o.mu.Unlock()
 	o.runners.Wait()

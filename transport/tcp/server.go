@@ -24,17 +24,17 @@ type ServerConfig struct {
 	MaxConns int
 	// LeaseBytes bounds the memory for replies' payloads; 0 means 1 GiB.
 	LeaseBytes int
-	// Idle closes a connection on which so long nothing came and no call was
-	// under way, or whose client so long did not read what was sent. 0 means 6
-	// minutes, as with the Linux server.
+	// Idle is the time after which a connection without calls is closed, or one
+	// whose client does not read what is sent. 0 means 6 minutes, as with the Linux
+	// server.
 	Idle time.Duration
 	// Log may be nil. It gets what went wrong with a connection.
 	Log *slog.Logger
 }
 
-// goodbye is how long replies may take to leave once the server is told to
-// stop; a client that does not read them must not keep it.
-const goodbye = 2 * time.Second
+// drainTimeout bounds the time for sending replies once the server has been told to
+// stop: a client may not read them.
+const drainTimeout = 2 * time.Second
 
 type server struct {
 	cfg    ServerConfig
@@ -48,10 +48,10 @@ type server struct {
 	stop  bool
 }
 
-// Serve answers the calls that come in on ln with h until ctx ends, or ln
-// fails, whose error it returns then. It takes ln. When ctx ends, calls under
-// way, whose context ends too, are still answered; when Serve returns nothing
-// is left running.
+// Serve answers the calls that arrive on connections of ln with h until ctx ends or
+// ln fails; it returns the error of ln. It takes ln. When ctx ends, so does the
+// context of outstanding calls, which are still answered; when Serve returns, no
+// goroutine of it is running.
 func Serve(ctx context.Context, ln net.Listener, h transport.Handler, cfg ServerConfig) error {
 	setDefault(&cfg.MaxPayload, DefaultMaxPayload)
 	setDefault(&cfg.MaxRecord, cfg.MaxPayload+64<<10)
@@ -140,7 +140,7 @@ func (s *server) shutdown() {
 	defer s.mu.Unlock()
 	s.stop = true
 	for c := range s.conns {
-		c.goAway()
+		c.drain()
 	}
 }
 

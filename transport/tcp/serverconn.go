@@ -24,7 +24,7 @@ type serverConn struct {
 	work    chan *buffer  // calls for workers
 	workers int           // number started; runConn's
 	extra   atomic.Int32  // workers beside them, for one call each
-	room    chan struct{} // holds a token when there may be another of those
+	room    chan struct{} // holds a token if there may be room for another one
 	wg      sync.WaitGroup
 	back    backchannel
 }
@@ -32,15 +32,15 @@ type serverConn struct {
 func newServerConn(s *server, conn net.Conn) *serverConn {
 	c := &serverConn{s: s, conn: conn, peer: conn.RemoteAddr().String(), work: make(chan *buffer)}
 	c.out.init(conn, &c.sent, func(error) { _ = conn.Close() })
-	c.out.patience = s.cfg.Idle
+	c.out.peerTimeout = s.cfg.Idle
 	c.back.c, c.room = c, make(chan struct{}, 1)
 	return c
 }
 
-// goAway stops the reading, and the writing after a while. It is called with
-// server.mu held.
-func (c *serverConn) goAway() {
-	c.out.hurry(goodbye)
+// drain stops reading, and bounds the time for writing the replies. server.mu is
+// held.
+func (c *serverConn) drain() {
+	c.out.limitDrain(drainTimeout)
 	_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection is as good
 }
 
@@ -92,7 +92,7 @@ func (c *serverConn) read(ctx context.Context) error {
 // await returns when there is something to read.
 func (c *serverConn) await(in *records) error {
 	for {
-		if !c.s.mayRead(c) {
+		if !c.s.armIdle(c) {
 			return os.ErrDeadlineExceeded
 		}
 		_, err := in.r.Peek(1)
@@ -105,9 +105,9 @@ func (c *serverConn) await(in *records) error {
 	}
 }
 
-// mayRead sets the time that a connection may be idle, unless the server has
-// been told to stop. Its lock orders that with goAway.
-func (s *server) mayRead(c *serverConn) bool {
+// armIdle sets the time that a connection may be idle, unless the server has
+// been told to stop. Its lock orders that with drain.
+func (s *server) armIdle(c *serverConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stop {
@@ -117,10 +117,10 @@ func (s *server) mayRead(c *serverConn) bool {
 	return true
 }
 
-// dispatch hands a call to a worker that waits, or to a new one; when all are
-// at work it waits itself, and so does the client. It does not wait for workers
-// that wait for the client: the replies for them are still to be read. Each of
-// those has another work in its place.
+// dispatch hands a call to an idle worker, or to a new one; if all are busy it
+// blocks, and so does the client. It must not wait for workers that wait for the
+// client, whose replies the same goroutine reads: for each call on the client that
+// is outstanding there may be one more worker.
 func (c *serverConn) dispatch(ctx context.Context, rec *buffer) {
 	c.active.Add(1)
 	select {
@@ -146,7 +146,7 @@ func (c *serverConn) dispatch(ctx context.Context, rec *buffer) {
 	go c.runWorker(ctx, rec, false)
 }
 
-// roomForExtra has dispatch look again whether there may be another worker.
+// roomForExtra wakes dispatch: there may be room for another worker.
 func (c *serverConn) roomForExtra() {
 	select {
 	case c.room <- struct{}{}:
@@ -154,8 +154,7 @@ func (c *serverConn) roomForExtra() {
 	}
 }
 
-// runWorker answers rec and, if it is to stay, then calls from work until that
-// is closed.
+// runWorker answers rec and, with stay, calls from work until that is closed.
 func (c *serverConn) runWorker(ctx context.Context, rec *buffer, stay bool) {
 	defer c.wg.Done()
 	w := &worker{h: c.s.h, out: &c.out, leases: &c.s.leases, peer: c.peer, back: &c.back}

@@ -1,9 +1,9 @@
 // Package xdr encodes and decodes XDR (RFC 4506) with marked payloads.
 //
 // It owns the byte stream of one RPC message. Data items that RDMA may place
-// (RFC 8267 says which) are not copied into the stream: the codec marks where
-// each stands and the transport decides how it travels. Reader is its twin: a
-// marked item is either still in the stream or was moved around it.
+// directly (RFC 8267) are not copied into the stream: Writer marks the position of
+// each, and the transport decides how it is sent. For Reader, such an item is either
+// in the stream or was transferred beside it.
 //
 // It refuses reflection and allocation by the peer's word: every length is
 // checked against a bound given by the caller and against the bytes that are
