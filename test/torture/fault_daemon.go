@@ -22,10 +22,19 @@ func init() {
 		}
 		return nil
 	}})
-	add("daemon killed", &fault{what: "the daemon is killed", ends: true, mayDie: true, errors: broken, run: func(c *run) error {
+	add("daemon killed", &fault{what: "the daemon is killed, and its mount ended by umount -f", ends: true, mayDie: true, errors: broken, run: func(c *run) error {
 		c.high = c.mounts[0].highWater()
 		c.mounts[0].kill()
 		c.injected++
+		// A thread of it may wait in the kernel for what nobody but the daemon would
+		// do: umount -f ends that.
+		said, code, err := command(c.net.A, c.Binary, "umount", "-f", c.mounts[0].dir)
+		if err == nil && code != 0 {
+			err = fmt.Errorf("umount -f: exit code %d: %s", code, said)
+		}
+		if err != nil {
+			return err
+		}
 		return c.mounts[0].await()
 	}})
 	add("umount of busy", &fault{what: "umount is refused, and harms nothing", run: func(c *run) error {
