@@ -19,7 +19,7 @@ func (f *File) Append(ctx context.Context, src []byte, off int64) (int, error) {
 			return 0, err
 		}
 	}
-	return f.take(ctx, src, off, true)
+	return f.writeOrAppend(ctx, src, off, true)
 }
 
 // end is where the file ends, with what is not written yet; mu is held.

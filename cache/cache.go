@@ -41,17 +41,17 @@ type Cache struct {
 	born time.Time // when New was called
 
 	// life bounds the calls of background goroutines; Close ends it.
-	life context.Context
-	end  context.CancelFunc
-	wg   sync.WaitGroup
-	kick chan struct{} // wakes the flusher, which then sends all it can
+	life  context.Context
+	end   context.CancelFunc
+	wg    sync.WaitGroup
+	flush chan struct{} // capacity 1: memory is short, the flusher sends all it can
 
-	// staged is the bytes in buffers that hold unwritten or uncommitted data;
+	// buffered is the bytes in buffers of data that is not stable yet;
 	// waiting counts the writers that wait for it to fall.
-	staged  atomic.Int64
-	waiting atomic.Int64
-	opens   atomic.Int64 // open files
-	listed  atomic.Int64 // entries that open directories hold
+	buffered atomic.Int64
+	waiting  atomic.Int64
+	opens    atomic.Int64 // open files
+	listed   atomic.Int64 // entries that open directories hold
 	// unreliable: the log says that COMMITs do not match.
 	unreliable atomic.Bool
 
@@ -62,18 +62,18 @@ type Cache struct {
 	inodes map[nfsclient.Handle]*Inode
 	inos   map[uint64]*Inode
 	opened map[*Inode]struct{} // with open files, which pin them
-	dirty  map[*Inode]struct{} // with staged data; each is pinned
+	dirty  map[*Inode]struct{} // whose write-back is not empty; each is pinned
 	lost   map[*Inode]*loss    // of which no program was told
 	// places are of files with data, or open, whose names were let go of.
 	places map[*Inode]place
 	// lostMore counts the losses beyond maxLost.
 	lostMore int
-	stalled  []*Inode  // want to send but found all writers busy; pinned
+	queue    []*Inode  // want a background writer, and found all busy; pinned
 	writers  int       // background WRITEs under way
 	names    list.List // of *dentry, oldest first
 	sillies  map[*Inode]*silly
 	sillyNo  uint32        // the last name of the kind, of this cache
-	roomy    chan struct{} // closed and replaced when staged falls
+	room     chan struct{} // closed and replaced when buffered falls
 	notices  []notice
 	noticed  chan struct{} // capacity 1: there are notices
 }
@@ -116,7 +116,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	}
 	c := &Cache{
 		cl: cl, pool: pool, cfg: cfg, seed: maphash.MakeSeed(), instance: rand.Uint64(),
-		kick: make(chan struct{}, 1), roomy: make(chan struct{}), noticed: make(chan struct{}, 1),
+		flush: make(chan struct{}, 1), room: make(chan struct{}), noticed: make(chan struct{}, 1),
 		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
 		dirty: map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, places: map[*Inode]place{}, sillies: map[*Inode]*silly{},
 		polls: polls{files: map[*Inode]*poll{}},
@@ -194,10 +194,10 @@ func (c *Cache) Close(ctx context.Context) error {
 	c.wg.Wait()
 	c.pool.SetPressure(nil)
 	c.mu.Lock()
-	stalled := c.stalled
-	c.stalled = nil
+	queue := c.queue
+	c.queue = nil
 	c.mu.Unlock()
-	for _, i := range stalled {
+	for _, i := range queue {
 		i.unpin()
 	}
 	c.dropReadAhead()
@@ -217,7 +217,8 @@ func (c *Cache) Close(ctx context.Context) error {
 	return errors.Join(append(errs, c.takeLost()...)...)
 }
 
-// dirtyInodes are the inodes with staged data, each pinned for the caller.
+// dirtyInodes are the inodes with data that is not stable yet, each pinned for the
+// caller.
 func (c *Cache) dirtyInodes() []*Inode {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,8 +43,8 @@ func newCache(t testing.TB, f nfsclient.Client, cfg Config) *Cache {
 				t.Errorf("Close: %v", err)
 			}
 		}
-		if s := pool.Stats(); s.Leases != 0 || c.staged.Load() != 0 {
-			t.Errorf("%d leases and %d staged bytes left over", s.Leases, c.staged.Load())
+		if s := pool.Stats(); s.Leases != 0 || c.buffered.Load() != 0 {
+			t.Errorf("%d leases and %d buffered bytes left over", s.Leases, c.buffered.Load())
 		}
 		if err := pool.Close(); err != nil {
 			t.Error(err)

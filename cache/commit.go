@@ -99,7 +99,7 @@ func (i *Inode) commit(ctx context.Context) error {
 			continue
 		}
 		i.finish(st, &wcc, true)
-		i.judge(r, err)
+		i.learnFrom(r, err)
 		if unknown {
 			return err
 		}
@@ -107,8 +107,9 @@ func (i *Inode) commit(ctx context.Context) error {
 	}
 }
 
-// judge has the outcome of a COMMIT known; mu is held.
-func (i *Inode) judge(r writeback.Committed, err error) {
+// learnFrom records what a COMMIT has shown: data that is lost, and whether the
+// server's verifiers can be relied on. mu is held.
+func (i *Inode) learnFrom(r writeback.Committed, err error) {
 	switch {
 	case r.Lost:
 		i.fail(err)
@@ -122,8 +123,8 @@ func (i *Inode) judge(r writeback.Committed, err error) {
 // runCommit is a COMMIT in the background; Close joins it.
 func (i *Inode) runCommit(ctx context.Context) {
 	i.mu.Lock()
-	_ = i.commit(ctx) // it ends early with ctx only
+	_ = i.commit(ctx) // an error means that ctx has ended
 	i.mu.Unlock()
-	i.c.relieve()
+	i.c.wakeFlusherIfShort()
 	i.unpin()
 }

@@ -9,17 +9,17 @@ import (
 )
 
 // lease lends a buffer for written data, once that stays within MaxDirty.
-// unstage must follow its release.
+// unreserve must follow its release.
 func (c *Cache) lease(ctx context.Context, n int) (bufpool.Lease, error) {
 	if err := c.reserve(ctx, n); err != nil {
 		return bufpool.Lease{}, err
 	}
 	buf, err := c.pool.Get(ctx, n)
 	if err != nil {
-		c.unstage(n)
+		c.unreserve(n)
 		return buf, err
 	}
-	c.staged.Add(int64(buf.Len() - n))
+	c.buffered.Add(int64(buf.Len() - n))
 	return buf, nil
 }
 
@@ -28,33 +28,33 @@ func (c *Cache) giveBack(buf bufpool.Lease) {
 	if buf.Valid() {
 		n := buf.Len()
 		buf.Release()
-		c.unstage(n)
+		c.unreserve(n)
 	}
 }
 
-// reserve counts n bytes as staged, waiting for room.
+// reserve counts n bytes as buffered, and waits for room for them.
 func (c *Cache) reserve(ctx context.Context, n int) error {
 	most := int64(c.cfg.MaxDirty)
 	for {
-		now := c.staged.Add(int64(n))
+		now := c.buffered.Add(int64(n))
 		if now > most*3/4 {
-			c.urge()
+			c.wakeFlusher()
 		}
 		if now <= most || now == int64(n) {
 			return nil
 		}
 		c.waiting.Add(1)
 		c.mu.Lock()
-		roomy := c.roomy
+		room := c.room
 		c.mu.Unlock()
-		// Taken back only now: whoever made room before has not closed roomy.
-		if now := c.staged.Add(int64(-n)); now+int64(n) <= most || now == 0 {
+		// Not earlier: unreserve closes room only if somebody waits by then.
+		if now := c.buffered.Add(int64(-n)); now+int64(n) <= most || now == 0 {
 			c.waiting.Add(-1)
 			continue
 		}
-		c.urge()
+		c.wakeFlusher()
 		select {
-		case <-roomy:
+		case <-room:
 			c.waiting.Add(-1)
 		case <-ctx.Done():
 			c.waiting.Add(-1)
@@ -63,37 +63,37 @@ func (c *Cache) reserve(ctx context.Context, n int) error {
 	}
 }
 
-// unstage counts n bytes as gone. Any lock but Cache.mu may be held.
-func (c *Cache) unstage(n int) {
-	c.staged.Add(int64(-n))
+// unreserve counts n bytes as buffered no more. Any lock but Cache.mu may be held.
+func (c *Cache) unreserve(n int) {
+	c.buffered.Add(int64(-n))
 	if c.waiting.Load() > 0 {
 		c.mu.Lock()
-		close(c.roomy)
-		c.roomy = make(chan struct{})
+		close(c.room)
+		c.room = make(chan struct{})
 		c.mu.Unlock()
 	}
 }
 
-// urge has the flusher send and commit all it can.
-func (c *Cache) urge() {
+// wakeFlusher makes the flusher send and commit all it can.
+func (c *Cache) wakeFlusher() {
 	select {
-	case c.kick <- struct{}{}:
+	case c.flush <- struct{}{}:
 	default:
 	}
 }
 
-// relieve keeps the flusher at it while someone waits for memory: what has
-// just been written may now be committed.
-func (c *Cache) relieve() {
-	if c.waiting.Load() > 0 || c.staged.Load() > int64(c.cfg.MaxDirty)*3/4 || c.pool.Stats().Waiting > 0 {
-		c.urge()
+// wakeFlusherIfShort wakes the flusher if memory is short: what was just written may
+// be committed now.
+func (c *Cache) wakeFlusherIfShort() {
+	if c.waiting.Load() > 0 || c.buffered.Load() > int64(c.cfg.MaxDirty)*3/4 || c.pool.Stats().Waiting > 0 {
+		c.wakeFlusher()
 	}
 }
 
-// underPressure is the pool's call for memory.
+// underPressure is called by the pool when somebody waits for a buffer.
 func (c *Cache) underPressure() {
 	c.dropReadAhead()
-	c.urge()
+	c.wakeFlusher()
 }
 
 // runFlusher sends data that has waited long enough, and all of it when
@@ -106,7 +106,7 @@ func (c *Cache) runFlusher(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.kick:
+		case <-c.flush:
 			urgent = true
 		case <-tick.C:
 		}

@@ -8,19 +8,19 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// A write that fails in the background is counted at its inode, and each
-// opening knows up to where Fsync has told it. Write and Flush tell, too, but
-// nothing is settled by that: the kernel hides the error of one of the pieces
-// that it makes of a large write behind a short count, and a process that
-// exits closes its descriptors and looks at no result.
+// A write that fails in the background is counted at its inode, and each opening
+// remembers the count up to which its Fsync has returned errors. Write and Flush
+// return them, too, but do not advance it: the kernel cuts a large write into
+// pieces and hides the error of one behind a short count, and a process that exits
+// closes its descriptors without looking at the result.
 
-// loss is data that could not be written, and of which no program was told.
+// loss is data that could not be written, while no call has returned the error.
 type loss struct {
 	err  error
 	path string // empty until it was looked up
 }
 
-// maxLost bounds the losses that Sync and Close report each for itself.
+// maxLost bounds the losses that Sync and Close report one by one.
 const maxLost = 1000
 
 // fail records that data could not be written; mu is held.
@@ -29,7 +29,7 @@ func (i *Inode) fail(err error) {
 		if s, ok := nfsclient.StatusOf(err); !ok || s != nfsclient.ErrStale {
 			i.c.cfg.Log.Error(fmt.Sprintf("cache: data of %s, which has been removed, is lost: %v", i.c.path(i), err))
 		}
-		return // nobody can miss it
+		return // no program can read it again
 	}
 	i.wb.Errors().Add(err)
 	i.doubt() // the kernel has what the server has not
@@ -51,8 +51,8 @@ func (i *Inode) fail(err error) {
 	}
 }
 
-// logLoss is for when nobody is left who could be told of a loss, while the
-// path can still be found; Cache.mu is held.
+// logLoss logs a loss that no program can be told of any more, while the path can
+// still be found; Cache.mu is held.
 func (c *Cache) logLoss(i *Inode) {
 	if l := c.lost[i]; l != nil && l.path == "" {
 		l.path = c.paths(i)[0]
@@ -60,27 +60,27 @@ func (c *Cache) logLoss(i *Inode) {
 	}
 }
 
-// pending is an error that Fsync has not told f of, and that happened since f
-// was opened. Its caller tells a program.
+// pending is the last error since f was opened that its Fsync has not returned. The
+// caller returns it to a program.
 func (f *File) pending() error {
 	f.i.mu.Lock()
 	err := f.i.wb.Errors().Since(max(f.told, f.opened))
 	f.i.mu.Unlock()
-	return f.i.heard(err)
+	return f.i.reported(err)
 }
 
-// report is pending for Fsync, which tells each error once. The first one to
-// ask is also told of what nobody was told of before.
+// report is pending for Fsync, which returns each error once. The first opening that
+// asks gets one from before it was opened, too, if no program has seen that.
 func (f *File) report() error {
 	f.i.mu.Lock()
 	err := f.i.wb.Errors().Since(f.told)
 	f.told = f.i.wb.Errors().Count()
 	f.i.mu.Unlock()
-	return f.i.heard(err)
+	return f.i.reported(err)
 }
 
-// heard passes on an error of which a program is told now. i.mu is not held.
-func (i *Inode) heard(err error) error {
+// reported passes on an error that is returned to a program now. mu is not held.
+func (i *Inode) reported(err error) error {
 	if err != nil {
 		i.c.mu.Lock()
 		delete(i.c.lost, i)
@@ -89,8 +89,8 @@ func (i *Inode) heard(err error) error {
 	return err
 }
 
-// Flush is close(2): everything written so far is on stable storage, or the
-// error says what became of it. Who only reads waits for nobody.
+// Flush is close(2): everything written so far is stable, or the error says why
+// not. A file that was opened for reading only waits for nothing.
 func (f *File) Flush(ctx context.Context) error {
 	if !f.mode.Write {
 		return nil
@@ -101,8 +101,8 @@ func (f *File) Flush(ctx context.Context) error {
 	return f.pending()
 }
 
-// Fsync puts everything written to the file so far, by whomever, on stable
-// storage. It alone settles an error for the opening.
+// Fsync makes everything stable that was written to the file so far, through any
+// opening. Only Fsync returns an error for the last time.
 func (f *File) Fsync(ctx context.Context) error {
 	if err := f.i.sync(ctx); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (c *Cache) nameLosses() {
 	}
 }
 
-// takeLost is the write errors that no program was told of.
+// takeLost is the write errors that were not returned to any program.
 func (c *Cache) takeLost() (errs []error) {
 	c.nameLosses()
 	c.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// start sends in the background what the write-back has for it, as far as there
-// are writers. mu is held.
+// start sends in the background what the write-back has to send, as far as there
+// are background writers. mu is held.
 func (i *Inode) start() {
 	for k, how := i.wb.Next(0); k >= 0; k, how = i.wb.Next(k) {
 		if how != nfsclient.FileSync && !i.c.takeWriter(i) {
@@ -28,9 +28,8 @@ func (i *Inode) start() {
 	}
 }
 
-// runWrite sends one extent in flight; Close joins it. Nobody who waits for it can
-// end it: a WRITE given up on may reach the server after newer ones of the same
-// bytes.
+// runWrite sends one extent in flight; Close joins it. No waiter can cancel it: a
+// WRITE that was given up may reach the server after newer ones of the same bytes.
 func (i *Inode) runWrite(ctx context.Context, e *writeback.Extent, how nfsclient.Stable) {
 	w := i.send(ctx, e, how)
 	w.Unknown = w.Err != nil && ctx.Err() != nil
@@ -51,13 +50,13 @@ func (i *Inode) runWrite(ctx context.Context, e *writeback.Extent, how nfsclient
 		}
 	}
 	i.mu.Unlock()
-	i.c.relieve()
-	i.c.wakeStalled()
+	i.c.wakeFlusherIfShort()
+	i.c.wakeQueued()
 	i.unpin()
 }
 
-// runLater waits until due, which is after wait, and has one WRITE sent; Close
-// joins it.
+// runLater waits until due, which is after wait, and then lets one WRITE be sent;
+// Close joins it.
 func (i *Inode) runLater(ctx context.Context, wait time.Duration, due time.Time) {
 	_ = pause(ctx, wait)
 	i.mu.Lock()
@@ -67,7 +66,7 @@ func (i *Inode) runLater(ctx context.Context, wait time.Duration, due time.Time)
 	i.unpin()
 }
 
-// takeWriter takes one of the background writers for i, or notes that i wants one.
+// takeWriter takes one of the background writers for i, or queues i for one.
 // i.mu is held.
 func (c *Cache) takeWriter(i *Inode) bool {
 	c.mu.Lock()
@@ -79,13 +78,12 @@ func (c *Cache) takeWriter(i *Inode) bool {
 	if !i.queued {
 		i.queued = true
 		i.refs.Add(1)
-		c.stalled = append(c.stalled, i)
+		c.queue = append(c.queue, i)
 	}
 	return false
 }
 
-// writerDone gives it back, if one was taken for what is written so. wakeStalled
-// must follow.
+// writerDone gives it back: a FILE_SYNC WRITE has none. wakeQueued must follow.
 func (c *Cache) writerDone(how nfsclient.Stable) {
 	if how == nfsclient.FileSync {
 		return
@@ -95,17 +93,17 @@ func (c *Cache) writerDone(how nfsclient.Stable) {
 	c.mu.Unlock()
 }
 
-// wakeStalled has those send who wait for writers, while there are any. Not each
-// of them still wants one. No lock is held.
-func (c *Cache) wakeStalled() {
+// wakeQueued starts the WRITEs of queued inodes while there are background writers.
+// Not each inode still wants one. No lock is held.
+func (c *Cache) wakeQueued() {
 	for {
 		c.mu.Lock()
-		if len(c.stalled) == 0 || c.writers >= maxWriters {
+		if len(c.queue) == 0 || c.writers >= maxWriters {
 			c.mu.Unlock()
 			return
 		}
-		i := c.stalled[0]
-		c.stalled = c.stalled[1:]
+		i := c.queue[0]
+		c.queue = c.queue[1:]
 		c.mu.Unlock()
 		i.mu.Lock()
 		i.queued = false
@@ -115,22 +113,15 @@ func (c *Cache) wakeStalled() {
 	}
 }
 
-// How long to wait before the first and before each later try of a call that the
-// server, or a client that gives its answer through, wants later
-// (NFS3ERR_JUKEBOX).
-const (
-	retryFirst = writeback.BackoffFirst
-	retryLast  = writeback.BackoffLast
-)
-
-// tryLater says that err is that answer.
+// tryLater says that the server, or a client that passes its answer on, wants the
+// call later (NFS3ERR_JUKEBOX).
 func tryLater(err error) bool {
 	s, ok := nfsclient.StatusOf(err)
 	return ok && s == nfsclient.ErrJukebox
 }
 
-// send writes e, which is in flight, in as many WRITEs as the server makes of
-// it, unless it is to come later (see tryLater).
+// send writes e, which is in flight, in as many WRITEs as the server makes of it.
+// It ends early if the server wants one later.
 func (i *Inode) send(ctx context.Context, e *writeback.Extent, how nfsclient.Stable) (w writeback.Written) {
 	t := writeback.NewTransfer(e.Len())
 	whole := mem.Vec{e.Seg()}
@@ -164,7 +155,7 @@ func (i *Inode) send(ctx context.Context, e *writeback.Extent, how nfsclient.Sta
 	return w
 }
 
-// sendPatiently is send, however often the server wants it later.
+// sendPatiently is send that goes on however often the server wants a WRITE later.
 func (i *Inode) sendPatiently(ctx context.Context, e *writeback.Extent, how nfsclient.Stable) writeback.Written {
 	var b writeback.Backoff
 	for {
@@ -193,9 +184,9 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // carryOut runs f, which changes the file on the server, to its end even if ctx
-// ends first: as with a WRITE, what was given up on could undo what comes after
-// it. The kernel, which is told of a failure then, drops what it has once f is
-// done. ErrClosed means that f was not run.
+// ends first: like a WRITE, a call that was given up could undo later ones. The
+// kernel then sees a failure, so it is made to drop what it has of the file once f
+// is done. ErrClosed means that f was not run.
 func (i *Inode) carryOut(ctx context.Context, f func(context.Context) error) error {
 	done := make(chan error)
 	gone := ctx.Done()

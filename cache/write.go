@@ -9,17 +9,17 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// Write writes src at off. The bytes are staged, to be sent in the background,
+// Write writes src at off. The bytes become dirty, and are sent in the background,
 // unless the file was opened Sync or Direct or the mount is noac: then they
-// are on stable storage when Write returns. An error of earlier background
-// writes is returned here until Fsync has told of it; nothing is written then.
-// What is stable at once is tried all the same: its result is its own.
+// are stable when Write returns. An error of earlier background writes is returned
+// here until Fsync has returned it; nothing is written then. Writes that are stable
+// at once are tried all the same: each has a result of its own.
 func (f *File) Write(ctx context.Context, src []byte, off int64) (int, error) {
-	return f.take(ctx, src, off, false)
+	return f.writeOrAppend(ctx, src, off, false)
 }
 
-// take is Write, or Append with atEnd.
-func (f *File) take(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
+// writeOrAppend is Write, or Append with atEnd.
+func (f *File) writeOrAppend(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
 	src, err := f.mayWrite(src, off)
 	if err != nil {
 		return 0, err
@@ -35,19 +35,18 @@ func (f *File) take(ctx context.Context, src []byte, off int64, atEnd bool) (int
 	if err := f.pending(); err != nil {
 		return 0, err
 	}
-	return f.write(ctx, src, off, atEnd)
+	return f.writeBehind(ctx, src, off, atEnd)
 }
 
-// WriteBack is Write for the kernel's pages that were stored to by a mapping,
-// which may be one of a file opened Direct.
-// No error of another write has it refused: nobody would write those pages
-// again.
+// WriteBack is Write for pages of the kernel that were changed through a mapping,
+// even of a file opened Direct. It is never refused because of an earlier error:
+// the kernel would not write those pages again.
 func (f *File) WriteBack(ctx context.Context, src []byte, off int64) (int, error) {
 	src, err := f.mayWrite(src, off)
 	if err != nil {
 		return 0, err
 	}
-	return f.write(ctx, src, off, false)
+	return f.writeBehind(ctx, src, off, false)
 }
 
 // mayWrite is the start of src that can be written at off.
@@ -58,23 +57,22 @@ func (f *File) mayWrite(src []byte, off int64) ([]byte, error) {
 	return f.c.fit(src, off)
 }
 
-// write stages src, at the end of the file with atEnd, and says how much of it
-// could be.
-func (f *File) write(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
-	n, err := f.stage(ctx, src, off, atEnd)
+// writeBehind makes src dirty, at the end of the file with atEnd, and says how much
+// of it could be.
+func (f *File) writeBehind(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
+	n, err := f.makeDirty(ctx, src, off, atEnd)
 	if n > 0 {
 		return n, nil
 	}
 	return 0, err
 }
 
-// writeThrough returns when src is on stable storage, or with what kept it from
-// there.
+// writeThrough returns when src is stable, or with the error that kept it from that.
 func (f *File) writeThrough(ctx context.Context, src []byte, off int64, atEnd bool) (int, error) {
 	f.i.mu.Lock()
 	before := f.i.wb.Errors().Count()
 	f.i.mu.Unlock()
-	n, err := f.write(ctx, src, off, atEnd)
+	n, err := f.writeBehind(ctx, src, off, atEnd)
 	if err != nil {
 		return n, err
 	}
@@ -85,16 +83,16 @@ func (f *File) writeThrough(ctx context.Context, src []byte, off int64, atEnd bo
 	err = f.i.wb.Errors().Since(before)
 	f.i.mu.Unlock()
 	if err != nil {
-		return 0, f.i.heard(err)
+		return 0, f.i.reported(err)
 	}
 	return n, nil
 }
 
-// stage makes src dirty.
-func (f *File) stage(ctx context.Context, src []byte, off int64, atEnd bool) (done int, err error) {
+// makeDirty gives src to the write-back, a buffer at a time.
+func (f *File) makeDirty(ctx context.Context, src []byte, off int64, atEnd bool) (done int, err error) {
 	i, c := f.i, f.c
 	by := f.writer()
-	kernel := off // where it has put the bytes
+	kernel := off // where the kernel has put the bytes
 	var spare bufpool.Lease
 	var leased time.Time
 	defer func() { c.giveBack(spare) }()
@@ -141,7 +139,7 @@ func (f *File) writer() writeback.Writer {
 	return writeback.Writer{Cred: f.cr, Key: writeback.UserKey(f.key), Opening: f.open}
 }
 
-// writeDirect sends src without staging it, after what it overlaps.
+// writeDirect sends src at once, after what it overlaps.
 func (f *File) writeDirect(ctx context.Context, src []byte, off int64, atEnd bool) (done int, err error) {
 	i, c := f.i, f.c
 	for done < len(src) {
@@ -178,7 +176,7 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64, atEnd boo
 	return done, nil
 }
 
-// wroteDirect ends the unstaged write of e.
+// wroteDirect ends the direct write of e.
 func (i *Inode) wroteDirect(e *writeback.Extent, w writeback.Written) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -191,7 +189,7 @@ func (i *Inode) wroteDirect(e *writeback.Extent, w writeback.Written) {
 
 // claim puts e in flight once nothing unsent overlaps it. If it cannot, e is gone.
 func (i *Inode) claim(ctx context.Context, e *writeback.Extent, off int64, atEnd bool) (err error) {
-	kernel := off // where it has put the bytes
+	kernel := off // where the kernel has put the bytes
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for {

@@ -8,7 +8,7 @@ import (
 // written is for files that this mount writes or cuts; Inode.mu guards it.
 type written struct {
 	wb     writeback.File
-	queued bool // in Cache.stalled
+	queued bool // in Cache.queue
 	listed bool // in Cache.dirty
 }
 

@@ -10,7 +10,7 @@ import (
 func TestLayer(t *testing.T) {
 	const size = 200
 	seed, ended := seeds(1)[0], false
-	defer told(t, seed, &ended)
+	defer sayHow(t, seed, &ended)
 	r := rand.New(rand.NewPCG(seed, 1))
 	b := newBench(t)
 	buf := newBuffer(b.lease(size), alice.Opening)

@@ -581,7 +581,7 @@ func TestModel(t *testing.T) {
 		w := &world{bench: newBench(t), r: rand.New(rand.NewPCG(seed, 1))}
 		func() {
 			ended := false
-			defer told(t, seed, &ended)
+			defer sayHow(t, seed, &ended)
 			w.run(400)
 			ended = true
 		}()

@@ -21,8 +21,8 @@ func seeds(rounds int) (all []uint64) {
 	return all
 }
 
-// told prints how to repeat a round of t unless it has ended well.
-func told(t *testing.T, seed uint64, ended *bool) {
+// sayHow prints how to repeat a round of t unless it has ended well.
+func sayHow(t *testing.T, seed uint64, ended *bool) {
 	if !*ended {
 		t.Logf("to repeat: go test ./cache/writeback -run '^%s$' -seed=%d", t.Name(), seed)
 	}

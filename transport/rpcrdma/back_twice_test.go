@@ -67,7 +67,7 @@ func TestBackwardReplyTwice(t *testing.T) {
 	eventually(t, "first reply taken", func() bool {
 		back.mu.Lock()
 		defer back.mu.Unlock()
-		return !back.slots[q.XID].waiting
+		return back.slots[q.XID].state == slotReplied
 	})
 	deliver(reply, rpcAccepted(q.XID, 6))
 	eventually(t, "second reply ignored", func() bool { return srv.Stats().Ignored == 1 })

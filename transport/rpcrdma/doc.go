@@ -7,6 +7,20 @@
 // and the reaping of completions; package wire has the transport headers. It refuses to know what programs mean, and
 // to trust a peer: chunk lists, lengths and grants are bounded before use.
 //
+// # The rooms
+//
+// Packages: wire has the transport headers, plan decides how messages travel, credit is flow control, longbuf the memory for
+// what fits no inline buffer, rfc5666 what that RFC had besides. Here:
+//
+//   - the requester makes calls on a connection (requester.go, exchange.go, marshal.go, slot.go, replied.go, reply.go,
+//     yield.go) and knows of that connection what the interface port says. A client's link is one, and so is a server's
+//     backchannel (server_back.go);
+//   - the link is a client's connection: receives and reaping (link.go, reap.go), posting (link_port.go, stall.go),
+//     the version in force (version.go, control.go), and the calls of the server's (back.go, back_long.go);
+//   - the responder is a server with its connections (server*.go);
+//   - props are version 2's properties, of both ends (props.go, props_exchange.go);
+//   - corners of RFC 5666 hook into the requester where they are configured (msgp.go, fetch.go, configure.go).
+//
 // # The requester
 //
 // A call runs on its caller's goroutine from end to end (exchange.go): a credit
@@ -29,7 +43,7 @@
 //   - A call given up keeps its slot, XID and credit until its reply comes or
 //     the link ends, because the responder still has it. When such calls hold
 //     credits of the quarter that overdue ones leave, and a call waits for one,
-//     the link ends (credits.go).
+//     the link ends (package credit).
 //   - Errors: nothing reached the wire (NotSent); the link ended, or ctx, before
 //     the reply (Unknown); the responder sent something under the call's XID
 //     (Answered), be it RDMA_ERROR or a reply that breaks the protocol.
@@ -37,24 +51,24 @@
 //     (RFC 8167) are when nothing serves them. More than maxBad messages of no
 //     use in a row end the link.
 //   - What a peer can make a link hold is fixed when it connects, but for the
-//     chunk lists of one header in each slot, of which chunk.go has the bounds.
+//     chunk lists of one header in each slot, of which package wire has the bounds.
 //
 // When configured, a reply by read chunks is fetched by its caller, who then
-// sends RDMA_DONE and only then gives the call's credit back (pull.go); a call's
+// sends RDMA_DONE and only then gives the call's credit back (fetch.go); a call's
 // payload is aligned by padding (msgp.go); the first call of a link settles sizes
-// (ccp.go); and calls from the responder are served (back.go), inline only in version 1.
+// (configure.go); and calls from the responder are served (back.go), inline only in version 1.
 //
 // # The responder
 //
 // A Server takes clients from listeners. A call belongs to one worker from its
 // arrival until its reply is posted (server_call.go): the header is checked,
 // memory for all of it is leased, read chunks are pulled, the handler runs,
-// and server_reply.go sends what it has encoded, as server_plan.go has decided.
+// and server_reply.go sends what it has encoded, as package plan has decided.
 //
 // Invariants:
 //
 //   - Memory for chunks is leased once in a call, before anything is pulled, and
-//     for the reply, too (server_pool.go). Whoever waits for memory holds none,
+//     for the reply, too (package longbuf). Whoever waits for memory holds none,
 //     so calls cannot wait for each other. Nothing waits while it holds the
 //     reaper.
 //   - A lease goes back when the Send that ends the call has completed, or when
@@ -100,7 +114,7 @@
 // Of a Server: one runWatch for each Serve, and for each client one runConn,
 // which reaps, and its runWorkers, which post replies and reap what of them is
 // done by then. Serve joins runWatch and runConn, runConn its workers.
-// Server.mu, serverConn.mu, backchannel.mu and longbuf.Pool.mu are leaves, except
+// Server.mu, serverConn.mu and longbuf.Pool.mu are leaves, except
 // that receives are posted with serverConn.mu held. serverConn.telling comes
 // before them, and is held while messages about properties are posted.
 //
@@ -109,8 +123,8 @@
 // each credit of backward calls, started by Dial, joined by Link.Close. The stall
 // timer (stall.go) only ever ends the link.
 //
-// Its locks: link.mu, credits.mu, stall.mu and longbuf.Pool.mu are leaves, except that the reaper
-// updates grants with link.mu held: link.mu before credits.mu. dialer.mu is
+// Its locks: requester.mu, credit.Credits.mu, stall.mu and longbuf.Pool.mu are leaves, except that
+// grants are updated with requester.mu held: requester.mu before Credits.mu. dialer.mu is
 // held while arenas are registered with the device. No lock is held while
 // posting or waiting. props.mu is a leaf, taken with any of the others held.
 package rpcrdma

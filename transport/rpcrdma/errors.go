@@ -84,9 +84,9 @@ var (
 // failure is the error of a call with the given fate. One that stands for the
 // end of the link, or for our closing the connection in consequence, becomes
 // what ended the link.
-func (l *link) failure(fate transport.Fate, err error) error {
+func (r *requester) failure(fate transport.Fate, err error) error {
 	if errors.Is(err, errLinkDead) || errors.Is(err, verbs.ErrClosed) {
-		if why := l.Err(); why != nil {
+		if why := r.Err(); why != nil {
 			err = why
 		}
 	}

@@ -16,43 +16,43 @@ import (
 // a slot, encodes, posts the binds and the Send in one batch, waits for the
 // reaper to put the reply into the slot, makes invalid the keys that the
 // responder left valid, and only then decodes.
-func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
+func (r *requester) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
 	if err := ctx.Err(); err != nil {
-		return l.failure(transport.NotSent, err)
+		return r.failure(transport.NotSent, err)
 	}
-	waited, err := l.credits.Acquire(ctx, l.done)
+	waited, err := r.credits.Acquire(ctx, r.done)
 	if waited {
-		l.d.stats.creditWaits.Add(1)
+		r.stats.creditWaits.Add(1)
 	}
 	if err == credit.ErrClogged {
-		l.fail(err)
+		r.port.fail(err)
 		err = errLinkDead
 	}
 	if err != nil {
-		return l.failure(transport.NotSent, err)
+		return r.failure(transport.NotSent, err)
 	}
-	return l.exchangeIn(ctx, credit.Live, xid, c)
+	return r.exchangeIn(ctx, credit.Live, xid, c)
 }
 
 // ExchangeOverdue is Exchange for a call that takes its credit from those that
 // overdue calls may have.
-func (l *link) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
-	if err := l.credits.AcquireOverdue(ctx, l.done); err != nil {
-		return l.failure(transport.NotSent, err)
+func (r *requester) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
+	if err := r.credits.AcquireOverdue(ctx, r.done); err != nil {
+		return r.failure(transport.NotSent, err)
 	}
-	return l.exchangeIn(ctx, credit.Overdue, xid, c)
+	return r.exchangeIn(ctx, credit.Overdue, xid, c)
 }
 
 // exchangeIn makes a call that has a credit of the share given.
-func (l *link) exchangeIn(ctx context.Context, in credit.Share, xid uint32, c *transport.Call) error {
-	s, err := l.takeSlot(xid)
+func (r *requester) exchangeIn(ctx context.Context, in credit.Share, xid uint32, c *transport.Call) error {
+	s, err := r.takeSlot(xid)
 	if err != nil {
-		l.credits.Release(in)
-		return l.failure(transport.NotSent, err)
+		r.credits.Release(in)
+		return r.failure(transport.NotSent, err)
 	}
-	defer l.users.Done()
+	defer r.users.Done()
 	s.share = in
-	return l.exchange(ctx, s, xid, c)
+	return r.exchange(ctx, s, xid, c)
 }
 
 // maxResends is how often a call is sent again on one link. Each time it has
@@ -61,89 +61,86 @@ const maxResends = 8
 
 // exchange sends the call, and sends it again, otherwise, when the responder has
 // refused it in a way that can be helped.
-func (l *link) exchange(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+func (r *requester) exchange(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
 	s.demands = plan.Demands{}
 	for fate, resends := transport.NotSent, 0; ; fate, resends = transport.Unknown, resends+1 {
-		if err := l.send(ctx, s, xid, c); err != nil {
-			l.quiesce(ctx, s, true)
-			l.releaseLong(s)
-			l.finish(s)
-			return l.failure(fate, err)
+		if err := r.send(ctx, s, xid, c); err != nil {
+			r.quiesce(ctx, s, true)
+			r.releaseLong(s)
+			r.finish(s)
+			return r.failure(fate, err)
 		}
-		replied, quiet := l.await(ctx, s)
+		replied, quiet := r.await(ctx, s)
 		if !quiet {
-			l.quiesce(ctx, s, replied)
+			r.quiesce(ctx, s, replied)
 		}
 		if !replied && s.exposed {
 			// Nothing but the connection's end makes its keys invalid.
-			l.fail(errExposed)
-			<-l.quiet
+			r.port.fail(errExposed)
+			<-r.quiet
 		}
 		if !replied {
-			l.releaseLong(s)
-			l.detach(s)
-			return l.failure(transport.Unknown, ended(ctx))
+			r.releaseLong(s)
+			r.detach(s)
+			return r.failure(transport.Unknown, ended(ctx))
 		}
-		err := l.result(ctx, s, xid, c)
-		again := err != nil && resends < maxResends && (l.paddingRefused(s, err) || l.yields(s, err))
-		l.releaseLong(s)
+		err := r.result(ctx, s, xid, c)
+		again := err != nil && resends < r.resends && (r.corner != nil && r.corner.refused(s, err) || r.yields(s, err))
+		r.releaseLong(s)
 		if !again {
-			l.finish(s)
+			r.finish(s)
 			return err
 		}
-		l.renew(s)
+		r.renew(s)
 	}
 }
 
 // result fetches what of the reply in s is to be fetched, and decodes it.
-func (l *link) result(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
-	var err error
-	if l.byReadChunks(s) {
-		err = l.pull(ctx, s)
-		l.sendDone(s)
+func (r *requester) result(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+	if r.corner != nil {
+		if err := r.corner.fetch(ctx, s); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return l.pullFailed(err)
-	}
-	return l.decode(s, xid, c)
+	return r.decode(s, xid, c)
 }
 
 // renew makes the slot of an answered call ready for sending it again.
-func (l *link) renew(s *slot) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (r *requester) renew(s *slot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	s.state, s.fault = slotWaiting, nil
 	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
-	s.terms = l.termsNow()
+	s.terms = r.port.termsNow()
 	s.terms.Demands = s.terms.With(s.demands)
 }
 
 // send encodes and posts the call. After an error nothing has been sent, but
 // windows may be bound: those in s.keys.
-func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
-	if err := l.marshal(ctx, s, xid, c); err != nil {
-		l.unbound(s, 0)
-		l.noteLoss(err)
+func (r *requester) send(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+	if err := r.marshal(ctx, s, xid, c); err != nil {
+		r.unbound(s, 0)
+		r.noteLoss(err)
 		return err
 	}
 	last := &s.wrs[len(s.wrs)-1]
-	l.mu.Lock()
+	r.mu.Lock()
 	s.keys = append(s.keys[:0], s.binds...)
-	l.putSpare(s)
-	last.Signaled = l.tells(len(s.wrs), last.Signaled)
+	r.putSpare(s)
+	last.Signaled = r.tells(len(s.wrs), last.Signaled)
 	s.sending = last.Signaled
-	l.sending(s)
-	l.mu.Unlock()
-	posted, err := l.post(ctx, &s.sender, ctx.Done())
+	r.port.sending(s)
+	r.mu.Unlock()
+	posted, err := r.port.post(ctx, &s.sender, ctx.Done())
 	if err != nil && posted < len(s.wrs) {
-		l.unbound(s, posted)
-		l.noteLoss(err)
+		r.unbound(s, posted)
+		r.noteLoss(err)
 		return err
 	}
 	if err != nil {
-		l.fail(err)
+		r.port.fail(err)
 	}
-	l.count(s)
+	r.count(s)
 	return nil
 }
 
@@ -151,106 +148,62 @@ func (l *link) send(ctx context.Context, s *slot, xid uint32, c *transport.Call)
 // to be signaled, as it is if the call needs that. Now and then one is, that those
 // who find the send queue full learn that it has emptied, though the responder
 // answer nothing yet. l.mu is held.
-func (l *link) tells(n int, needed bool) bool {
-	l.silent += n
-	if !needed && l.silent < l.sendQueue/4 {
+func (r *requester) tells(n int, needed bool) bool {
+	r.silent += n
+	if !needed && r.silent < r.sendQueue/4 {
 		return false
 	}
-	l.silent = 0
+	r.silent = 0
 	return true
 }
 
 // noteLoss ends the link if err says that the connection is dead: whoever gets
 // that error must find the link so, though the reaper may not know yet.
-func (l *link) noteLoss(err error) {
+func (r *requester) noteLoss(err error) {
 	var ce *verbs.ConnError
 	if errors.As(err, &ce) || errors.Is(err, verbs.ErrClosed) {
-		l.fail(err)
-	}
-}
-
-// post posts s.wrs. While the send queue is full it waits until the reaper has
-// got something, or until stop, which is ctx's or nil. A peer that takes nothing
-// off the wire for too long costs the link.
-func (l *link) post(ctx context.Context, s *sender, stop <-chan struct{}) (posted int, err error) {
-	l.stall.set(ctx, &s.deadline)
-	defer s.deadline.clear()
-	posted, err = l.conn.PostSend(s.wrs)
-	for errors.Is(err, verbs.ErrQueueFull) {
-		room := l.awaitRoom()
-		var n int
-		n, err = l.conn.PostSend(s.wrs[posted:])
-		posted += n
-		if !errors.Is(err, verbs.ErrQueueFull) {
-			break
-		}
-		select {
-		case <-room:
-		case <-stop:
-			return posted, ctx.Err()
-		case <-l.done:
-			return posted, errLinkDead
-		}
-	}
-	return posted, err
-}
-
-// awaitRoom returns a channel that is closed when the reaper has got something.
-func (l *link) awaitRoom() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.room == nil {
-		l.room = make(chan struct{})
-	}
-	return l.room
-}
-
-// tellRoom wakes those who wait for room in the send queue. l.mu is held.
-func (l *link) tellRoom() {
-	if l.room != nil {
-		close(l.room)
-		l.room = nil
+		r.port.fail(err)
 	}
 }
 
 // unbound undoes a send of which only that many requests were posted: windows
 // that were not bound are free again, and no Send will complete.
-func (l *link) unbound(s *slot, posted int) {
+func (r *requester) unbound(s *slot, posted int) {
 	posted = min(posted, len(s.binds))
-	l.mu.Lock()
+	r.mu.Lock()
 	for _, k := range s.binds[posted:] {
-		l.windows = append(l.windows, k.window)
+		r.windows = append(r.windows, k.window)
 	}
 	s.keys = s.keys[:min(posted, len(s.keys))]
 	if s.sending {
 		s.sending = false
-		l.silent = l.sendQueue // in place of the one that was to tell, the next does
+		r.silent = r.sendQueue // in place of the one that was to tell, the next does
 	}
-	l.mu.Unlock()
+	r.mu.Unlock()
 }
 
 // await waits for the reply. Unless it has replied the slot is abandoned: a
 // reply that comes later is dropped. quiet: there is nothing for quiesce to do, as for most calls whose key the
 // responder has made invalid.
-func (l *link) await(ctx context.Context, s *slot) (replied, quiet bool) {
+func (r *requester) await(ctx context.Context, s *slot) (replied, quiet bool) {
 	for {
 		over := false
 		select {
 		case <-s.woke:
 		case <-ctx.Done():
 			over = true
-		case <-l.done:
+		case <-r.done:
 			over = true
 		}
-		l.mu.Lock()
+		r.mu.Lock()
 		replied = s.state == slotReplied
 		switch {
 		case replied:
-			quiet = l.retire(s)
+			quiet = r.retire(s)
 		case over:
 			s.state = slotAbandoned
 		}
-		l.mu.Unlock()
+		r.mu.Unlock()
 		if over || replied {
 			return replied, quiet
 		}
@@ -259,7 +212,7 @@ func (l *link) await(ctx context.Context, s *slot) (replied, quiet bool) {
 
 // retire takes back the windows of s, if the peer can reach nothing by them and no posted request needs the caller's
 // memory, and reports whether that is so. l.mu is held.
-func (l *link) retire(s *slot) bool {
+func (r *requester) retire(s *slot) bool {
 	if s.sending || s.invalidating {
 		return false
 	}
@@ -269,7 +222,7 @@ func (l *link) retire(s *slot) bool {
 		}
 	}
 	for _, k := range s.keys {
-		l.windows = append(l.windows, k.window)
+		r.windows = append(r.windows, k.window)
 	}
 	s.keys = s.keys[:0]
 	return true
@@ -280,11 +233,11 @@ func (l *link) retire(s *slot) bool {
 // shortens the patience with a peer that stalls, which is the end of the link.
 // Unless the call is over, the peer may be invalidating the keys itself: then
 // windows are freed, as adapters may not stand a key invalidated twice.
-func (l *link) quiesce(ctx context.Context, s *slot, over bool) {
+func (r *requester) quiesce(ctx context.Context, s *slot, over bool) {
 	if !over {
-		l.freeWindows(ctx, s)
+		r.freeWindows(ctx, s)
 	}
-	l.mu.Lock()
+	r.mu.Lock()
 	s.wrs = s.wrs[:0]
 	for _, k := range s.keys {
 		if !k.dead {
@@ -297,29 +250,29 @@ func (l *link) quiesce(ctx context.Context, s *slot, over bool) {
 		s.invalidating = true
 	}
 	pending := s.invalidating || s.sending
-	l.mu.Unlock()
+	r.mu.Unlock()
 	if n > 0 {
-		l.d.stats.localInvalidations.Add(uint64(n))
-		if _, err := l.post(ctx, &s.sender, nil); err != nil {
+		r.stats.localInvalidations.Add(uint64(n))
+		if _, err := r.port.post(ctx, &s.sender, nil); err != nil {
 			// RFC 8166 section 4.5.4: memory is not given back while exposed.
-			l.fail(err)
+			r.port.fail(err)
 		}
 	}
 	if pending {
-		l.settle(ctx, s)
+		r.settle(ctx, s)
 	}
-	l.mu.Lock()
+	r.mu.Lock()
 	for _, k := range s.keys {
-		l.windows = append(l.windows, k.window)
+		r.windows = append(r.windows, k.window)
 	}
 	s.keys = s.keys[:0]
-	l.mu.Unlock()
+	r.mu.Unlock()
 }
 
 // freeWindows frees the windows that the peer may still use. That may have to
 // wait for the peer to take what was posted.
-func (l *link) freeWindows(ctx context.Context, s *slot) {
-	l.mu.Lock()
+func (r *requester) freeWindows(ctx context.Context, s *slot) {
+	r.mu.Lock()
 	s.binds = s.binds[:0]
 	s.keys = slices.DeleteFunc(s.keys, func(k key) bool {
 		if !k.dead {
@@ -327,9 +280,9 @@ func (l *link) freeWindows(ctx context.Context, s *slot) {
 		}
 		return !k.dead
 	})
-	l.mu.Unlock()
-	l.d.stats.localInvalidations.Add(uint64(len(s.binds)))
-	l.stall.set(ctx, &s.deadline)
+	r.mu.Unlock()
+	r.stats.localInvalidations.Add(uint64(len(s.binds)))
+	r.watch(ctx, &s.sender)
 	defer s.deadline.clear()
 	for _, k := range s.binds {
 		k.window.Free()
@@ -338,68 +291,70 @@ func (l *link) freeWindows(ctx context.Context, s *slot) {
 
 // settle waits for the completions that s has asked for, or for the end of the
 // link, after which they do not matter.
-func (l *link) settle(ctx context.Context, s *slot) {
-	l.stall.set(ctx, &s.deadline)
+func (r *requester) settle(ctx context.Context, s *slot) {
+	r.watch(ctx, &s.sender)
 	defer s.deadline.clear()
 	for {
-		l.mu.Lock()
+		r.mu.Lock()
 		pending := s.invalidating || s.sending || s.reading > 0
-		l.mu.Unlock()
+		r.mu.Unlock()
 		if !pending {
 			return
 		}
 		select {
 		case <-s.woke:
-		case <-l.done:
-			<-l.quiet
+		case <-r.done:
+			<-r.quiet
 			return
 		}
 	}
 }
 
 // releaseLong gives the call's long buffer back; no key reaches it any more.
-func (l *link) releaseLong(s *slot) {
+func (r *requester) releaseLong(s *slot) {
 	if s.lease.Arena != nil {
-		l.long.Release(&l.d.longAcct, s.lease)
+		r.port.giveBack(s.lease)
 	}
 	s.lease, s.longCall, s.longReply = mem.Seg{}, mem.Seg{}, mem.Seg{}
 }
 
 // finish ends an exchange whose slot and credit are free.
-func (l *link) finish(s *slot) {
-	l.mu.Lock()
-	l.putSlot(s)
+func (r *requester) finish(s *slot) {
+	r.mu.Lock()
+	r.putSlot(s)
 	in := s.share
-	l.mu.Unlock()
-	l.credits.Release(in)
+	r.mu.Unlock()
+	r.credits.Release(in)
 }
 
 // detach ends an exchange that got no reply: slot and credit stay taken until
 // it comes, unless it has come by now.
-func (l *link) detach(s *slot) {
-	l.mu.Lock()
+func (r *requester) detach(s *slot) {
+	r.mu.Lock()
 	late, owing := s.state == slotLate, s.owing
 	clogged := false
 	if !late {
 		s.state = slotDetached
-		clogged = l.credits.Abandon(s.share)
-		s.share = credit.Abandoned
+		if !r.patient {
+			clogged = r.credits.Abandon(s.share)
+			s.share = credit.Abandoned
+		}
 	}
-	l.mu.Unlock()
+	r.mu.Unlock()
 	if clogged {
-		l.fail(credit.ErrClogged)
+		r.port.fail(credit.ErrClogged)
 	}
 	if late && owing {
-		l.sendDone(s)
+		r.corner.release(s)
 	}
 	if late {
-		l.finish(s)
+		r.finish(s)
 	}
 }
 
 // count adds a call just sent to the statistics.
-func (l *link) count(s *slot) {
-	c := &l.d.stats
+func (r *requester) count(s *slot) {
+	c := r.stats
 	c.calls.Add(1)
 	c.sent.Add(uint64(s.plan.HeaderLen + s.plan.CallLen))
 	switch s.plan.Call {

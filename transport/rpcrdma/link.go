@@ -15,18 +15,14 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// link is one connection to a responder; it implements transport.Link. mu is
-// held for moments, never while work is posted or waited for.
+// link is one connection to a responder: a requester, what it needs of its connection, and the calls of the server's; it
+// implements transport.Link.
 type link struct {
-	d       *dialer
-	conn    verbs.Conn
-	credits *credit.Credits
-	long    *longbuf.Pool
-	props   *props
-	maxSGE  int
-	// regionKeys is Caps.RegionKeys; names then tells keys and addresses.
-	regionKeys bool
-	names      verbs.Window
+	requester
+	d     *dialer
+	conn  verbs.Conn
+	long  *longbuf.Pool
+	props *props
 	// readsIn is how many RDMA Reads are served here, reads how many the peer
 	// serves; mu guards that until Dial has returned.
 	readsIn, reads int
@@ -34,14 +30,8 @@ type link struct {
 	// arena holds the slots' buffers and the receive buffers.
 	arena  *mem.Arena
 	region verbs.MemoryRegion
-	all    []slot
 	bufs   []mem.Seg
 
-	// done is closed at the end of the link, quiet once the connection touches
-	// no memory any more.
-	done, quiet chan struct{}
-	// users are the exchanges under way.
-	users sync.WaitGroup
 	// undone has room for every slot; it is nil unless replies come by read chunks.
 	undone chan *slot
 	// back serve what the reaper puts into calledBack, which has room for as
@@ -50,35 +40,20 @@ type link struct {
 	calledBack chan call
 	stopBack   context.CancelFunc
 	close      sync.Once
-	stall      stall
 
-	// What only the reaper uses.
-	scratch  wire.Msg
-	repost   []verbs.RecvWR
-	wakeups  []*slot
-	released int // credits of calls given up, to be released after the receives are posted
+	// repost is what only the reaper uses.
+	repost []verbs.RecvWR
 
 	// control is nil on a link that begins, and stays, in version 1.
 	control *control
 
-	mu      sync.Mutex
-	err     error
+	// What follows is guarded by requester.mu.
+
 	version versionState
-	// terms are those of version 1 until settled, and then of the version
-	// settled on, but for what properties change.
-	terms plan.Terms
 	// broken is a breach of the protocol that ends the link.
-	broken  error
-	slots   map[uint32]*slot
-	free    []*slot
-	windows []verbs.Window
+	broken error
 	// room is closed at the next completion; nil when nobody waits for it.
 	room chan struct{}
-	// silent counts requests posted since one that was signaled; the send queue
-	// has sendQueue places.
-	silent, sendQueue int
-	// bad counts messages of no use since the last good one.
-	bad int
 	// granted: an answer that was no error has come.
 	granted bool
 }
@@ -96,9 +71,16 @@ func invalidateID(s *slot) uint64 { return uint64(s.index)<<1 | 1 }
 func (d *dialer) dial(ctx context.Context, long *longbuf.Pool) (*link, error) {
 	caps := d.cfg.Device.Caps()
 	l := &link{
-		d: d, long: long, credits: credit.New(d.cfg.Credits), maxSGE: caps.MaxSGE,
-		done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{},
-		calledBack: make(chan call, d.cfg.CallbackCredits),
+		requester: requester{
+			credits: credit.New(d.cfg.Credits), maxSGE: caps.MaxSGE, maxPayload: d.cfg.MaxPayload,
+			invalidates: caps.RemoteInvalidate, resends: maxResends, stats: &d.stats,
+			done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{}, stall: &stall{},
+		},
+		d: d, long: long, calledBack: make(chan call, d.cfg.CallbackCredits),
+	}
+	l.port = l
+	if d.cfg.Padding.Align > 0 || d.cfg.ReadReplies {
+		l.corner = corners{l}
 	}
 	l.stall.start(l)
 	backCtx, stopBack := context.WithCancel(context.Background())
@@ -240,12 +222,6 @@ func (l *link) receive(i int) verbs.RecvWR {
 
 func (l *link) Done() <-chan struct{} { return l.done }
 
-func (l *link) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
-}
-
 // Stalled implements transport.Stalling, as far as the connection can tell.
 func (l *link) Stalled() error {
 	if c, ok := l.conn.(verbs.Stalling); ok {
@@ -285,62 +261,4 @@ func (l *link) Close() error {
 		err = l.freeArena()
 	})
 	return err
-}
-
-// takeSlot counts an exchange in and takes a slot; the caller has a credit, so there is one, unless the link has ended or
-// a call with the same XID is under way, if only for its reply.
-func (l *link) takeSlot(xid uint32) (*slot, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.err != nil:
-		return nil, errLinkDead
-	case l.slots[xid] != nil:
-		return nil, errBusyXID
-	}
-	l.users.Add(1)
-	n := len(l.free)
-	s := l.free[n-1]
-	l.free = l.free[:n-1]
-	s.state, s.xid, s.fault = slotWaiting, xid, nil
-	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
-	s.terms = l.termsNow()
-	if n := len(l.windows); n > 0 {
-		s.spare, l.windows = l.windows[n-1], l.windows[:n-1]
-	}
-	l.slots[xid] = s
-	return s, nil
-}
-
-// putSlot puts a slot back. l.mu is held; the caller releases the credit after.
-func (l *link) putSlot(s *slot) {
-	delete(l.slots, s.xid)
-	l.putSpare(s)
-	s.state = slotIdle
-	l.free = append(l.free, s)
-}
-
-// takeWindow takes the slot's spare window, or else one of the link's.
-func (l *link) takeWindow(s *slot) (verbs.Window, error) {
-	if w := s.spare; w != nil {
-		s.spare = nil
-		return w, nil
-	}
-	l.mu.Lock()
-	if n := len(l.windows); n > 0 {
-		w := l.windows[n-1]
-		l.windows = l.windows[:n-1]
-		l.mu.Unlock()
-		return w, nil
-	}
-	l.mu.Unlock()
-	return l.conn.NewWindow()
-}
-
-// putSpare gives the slot's spare window back. l.mu is held.
-func (l *link) putSpare(s *slot) {
-	if s.spare != nil {
-		l.windows = append(l.windows, s.spare)
-		s.spare = nil
-	}
 }

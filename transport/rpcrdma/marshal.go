@@ -2,12 +2,10 @@ package rpcrdma
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
-	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
@@ -18,53 +16,56 @@ import (
 // marshal makes of c the work requests s.wrs: one that binds a window for each
 // key that the header names, and the Send. It may wait for a long buffer.
 // Nothing is posted yet; the keys to be are in s.binds.
-func (l *link) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+func (r *requester) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
 	s.binds, s.pulled, s.placed, s.exposed = s.binds[:0], s.pulled[:0], s.placed[:0], false
 	s.cw.Reset(s.call.Bytes(), c.Send)
 	oncrpc.AppendCall(&s.cw, xid, c)
-	if err := l.measure(s, c); err != nil {
+	if err := r.measure(s, c); err != nil {
 		return err
 	}
 	terms := s.terms
 	terms.NoDDP = terms.NoDDP || !c.Direct()
 	s.plan = plan.Make(&s.shape, terms)
-	if l.d.cfg.Padding.Align > 0 {
-		l.encodePadded(s, xid, c)
+	if r.corner != nil {
+		r.corner.encode(s, xid, c)
 	}
-	if err := l.leaseLong(ctx, s); err != nil {
+	if err := r.bound(s); err != nil {
+		return err
+	}
+	if err := r.leaseLong(ctx, s); err != nil {
 		return err
 	}
 	s.wrs, s.local = s.wrs[:0], s.local[:0]
 	s.segs = s.segs[:0]
 	s.request = wire.Msg{
-		Header: wire.Header{XID: xid, Version: s.terms.Version, Credits: uint32(l.credits.Requested), Proc: wire.ProcMsg},
+		Header: wire.Header{XID: xid, Version: s.terms.Version, Credits: uint32(r.credits.Requested), Proc: wire.ProcMsg},
 		Lists:  wire.Lists{Read: s.request.Lists.Read[:0]},
 	}
-	if err := l.provideForReply(s); err != nil {
+	if err := r.provideForReply(s); err != nil {
 		return err
 	}
-	if err := l.gather(s, c); err != nil {
+	if err := r.gather(s, c); err != nil {
 		return err
 	}
-	if s.terms.Version == Version2 && l.d.cfg.Device.Caps().RemoteInvalidate && len(s.binds) > 0 {
+	if s.terms.Version == Version2 && r.invalidates && len(s.binds) > 0 {
 		// Any will do: all keys are bound for this call alone.
 		s.request.InvHandle = s.binds[0].rkey
 	}
 	s.hw.Reset(s.header.Bytes(), nil)
 	if s.plan.Padded {
-		l.d.cfg.Padding.Append(&s.hw, &s.request)
+		r.corner.appendHeader(s)
 	} else {
 		s.request.Append(&s.hw)
 	}
 	if n := len(s.hw.Bytes()); n != s.plan.HeaderLen {
 		return fmt.Errorf("header of %d bytes where %d were planned", n, s.plan.HeaderLen)
 	}
-	l.addSend(s)
+	r.addSend(s)
 	return nil
 }
 
 // measure fills in s.shape.
-func (l *link) measure(s *slot, c *transport.Call) error {
+func (r *requester) measure(s *slot, c *transport.Call) error {
 	s.runs, s.send, s.recv = s.runs[:0], s.send[:0], s.recv[:0]
 	s.shape.Head = len(s.cw.Bytes())
 	s.shape.ReplyHead = oncrpc.ReplyBound(c)
@@ -82,7 +83,7 @@ func (l *link) measure(s *slot, c *transport.Call) error {
 		s.shape.Recv = append(s.shape.Recv, plan.Item{Len: v.Len(), Segs: sp.to - sp.from})
 		in += v.Len()
 	}
-	if most := l.d.cfg.MaxPayload; out > most || in > most {
+	if most := r.maxPayload; out > most || in > most {
 		return fmt.Errorf("payloads of %d and %d bytes exceed the limit of %d", out, in, most)
 	}
 	return nil
@@ -90,7 +91,7 @@ func (l *link) measure(s *slot, c *transport.Call) error {
 
 // leaseLong leases what the plan needs of long buffers, in one piece, so that
 // no two calls can each hold what the other waits for.
-func (l *link) leaseLong(ctx context.Context, s *slot) error {
+func (r *requester) leaseLong(ctx context.Context, s *slot) error {
 	call := 0
 	if s.plan.Call == plan.CallPositionZero {
 		call = s.plan.StreamLen(&s.shape)
@@ -103,7 +104,7 @@ func (l *link) leaseLong(ctx context.Context, s *slot) error {
 		return nil
 	}
 	at := (call + 7) &^ 7
-	seg, err := l.lend(ctx, at+reply)
+	seg, err := r.port.lend(ctx, at+reply)
 	if err != nil {
 		return err
 	}
@@ -111,38 +112,19 @@ func (l *link) leaseLong(ctx context.Context, s *slot) error {
 	return nil
 }
 
-// lend leases n bytes of the dialer's long buffers.
-func (l *link) lend(ctx context.Context, n int) (mem.Seg, error) {
-	seg, err := l.long.Lease(ctx, l.done, &l.d.longAcct, n)
-	switch {
-	case errors.Is(err, longbuf.ErrTooLarge):
-		return mem.Seg{}, &tooLongError{need: n, have: l.d.longAcct.Limit}
-	case errors.Is(err, longbuf.ErrEnded):
-		return mem.Seg{}, errLinkDead
-	}
-	return seg, err
-}
-
-// tooLongError says that a message needs more than there ever is.
-type tooLongError struct{ need, have int }
-
-func (e *tooLongError) Error() string {
-	return fmt.Sprintf("message of %d bytes exceeds the %d there are for long messages", e.need, e.have)
-}
-
 // provideForReply offers the write chunks or the reply chunk of the plan.
-func (l *link) provideForReply(s *slot) error {
+func (r *requester) provideForReply(s *slot) error {
 	lists := &s.request.Lists
 	switch s.plan.Reply {
 	case plan.ReplyWriteList:
 		for i, it := range s.shape.Recv[:s.plan.Written] {
 			for _, seg := range s.runs[s.recv[i].from:s.recv[i].to] {
-				if err := l.offer(s, seg); err != nil {
+				if err := r.offer(s, seg); err != nil {
 					return err
 				}
 			}
 			if n := xdr.Pad(it.Len); n > 0 {
-				if err := l.offer(s, s.scratch.Slice(0, n)); err != nil {
+				if err := r.offer(s, s.scratch.Slice(0, n)); err != nil {
 					return err
 				}
 			}
@@ -155,7 +137,7 @@ func (l *link) provideForReply(s *slot) error {
 		}
 		lists.Write = s.chunks[:s.plan.Written]
 	case plan.ReplyChunk:
-		if err := l.offer(s, s.longReply); err != nil {
+		if err := r.offer(s, s.longReply); err != nil {
 			return err
 		}
 		lists.Reply = wire.Chunk(s.segs)
@@ -164,8 +146,8 @@ func (l *link) provideForReply(s *slot) error {
 }
 
 // offer lets the peer write seg and appends it to the chunk being made.
-func (l *link) offer(s *slot, seg mem.Seg) error {
-	rkey, addr, err := l.bind(s, seg, verbs.RemoteWrite)
+func (r *requester) offer(s *slot, seg mem.Seg) error {
+	rkey, addr, err := r.bind(s, seg, verbs.RemoteWrite)
 	if err != nil {
 		return err
 	}
@@ -175,7 +157,7 @@ func (l *link) offer(s *slot, seg mem.Seg) error {
 
 // gather lays out the call and lists in s.pieces what of it goes into the
 // Send; the rest goes into the read list.
-func (l *link) gather(s *slot, c *transport.Call) error {
+func (r *requester) gather(s *slot, c *transport.Call) error {
 	marks, src := s.cw.Marks(), s.cw.Bytes()
 	buf, whole := s.call, false
 	switch s.plan.Call {
@@ -186,7 +168,7 @@ func (l *link) gather(s *slot, c *transport.Call) error {
 				payloads += it.Padded()
 			}
 		}
-		whole = payloads <= copyInline || 1+s.shape.Pieces(s.plan.Reduced) > l.maxSGE
+		whole = r.copies || payloads <= copyInline || 1+s.shape.Pieces(s.plan.Reduced) > r.maxSGE
 	case plan.CallPositionZero:
 		whole = s.plan.Copy
 		if s.longCall.Len > 0 {
@@ -202,21 +184,21 @@ func (l *link) gather(s *slot, c *transport.Call) error {
 	}
 	if s.plan.Call == plan.CallPositionZero {
 		s.request.Proc = wire.ProcNoMsg
-		if err := l.positionZero(s, stream); err != nil {
+		if err := r.positionZero(s, stream); err != nil {
 			return err
 		}
 	}
-	return l.readChunks(s, marks)
+	return r.readChunks(s, marks)
 }
 
 // readChunks lets the peer fetch the reduced payloads.
-func (l *link) readChunks(s *slot, marks []xdr.Mark) error {
+func (r *requester) readChunks(s *slot, marks []xdr.Mark) error {
 	for i, sp := range s.send {
 		if !s.plan.Reduced.Has(i) {
 			continue
 		}
 		for _, seg := range s.runs[sp.from:sp.to] {
-			rkey, addr, err := l.bind(s, seg, verbs.RemoteRead)
+			rkey, addr, err := r.bind(s, seg, verbs.RemoteRead)
 			if err != nil {
 				return err
 			}
@@ -228,8 +210,8 @@ func (l *link) readChunks(s *slot, marks []xdr.Mark) error {
 
 // positionZero lets the peer fetch the call without its reduced payloads. The stretches of the stream
 // are one stretch of memory and have one key.
-func (l *link) positionZero(s *slot, stream mem.Seg) error {
-	rkey, base, err := l.bind(s, stream, verbs.RemoteRead)
+func (r *requester) positionZero(s *slot, stream mem.Seg) error {
+	rkey, base, err := r.bind(s, stream, verbs.RemoteRead)
 	if err != nil {
 		return err
 	}
@@ -238,7 +220,7 @@ func (l *link) positionZero(s *slot, stream mem.Seg) error {
 			s.addRead(0, rkey, base+uint64(p.seg.Off-stream.Off), p.seg.Len)
 			continue
 		}
-		rkey, addr, err := l.bind(s, p.seg, verbs.RemoteRead)
+		rkey, addr, err := r.bind(s, p.seg, verbs.RemoteRead)
 		if err != nil {
 			return err
 		}
@@ -257,12 +239,12 @@ func (s *slot) addRead(pos int, rkey uint32, addr uint64, n int) {
 
 // bind appends the request that makes seg reachable and returns under which
 // key and address.
-func (l *link) bind(s *slot, seg mem.Seg, access verbs.Access) (rkey uint32, addr uint64, err error) {
-	if l.regionKeys {
+func (r *requester) bind(s *slot, seg mem.Seg, access verbs.Access) (rkey uint32, addr uint64, err error) {
+	if r.regionKeys {
 		s.exposed = true
-		return l.names.Next(seg), l.names.Addr(seg), nil
+		return r.names.Next(seg), r.names.Addr(seg), nil
 	}
-	w, err := l.takeWindow(s)
+	w, err := r.takeWindow(s)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -278,7 +260,7 @@ func (l *link) bind(s *slot, seg mem.Seg, access verbs.Access) (rkey uint32, add
 
 // addSend appends the Send of the header and the pieces. When it takes bytes
 // from the caller's memory its completion is asked for.
-func (l *link) addSend(s *slot) {
+func (r *requester) addSend(s *slot) {
 	start := len(s.local)
 	s.local = append(s.local, s.header.Slice(0, s.plan.HeaderLen))
 	borrows := false

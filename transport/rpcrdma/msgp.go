@@ -15,10 +15,15 @@ import (
 // Padding says when calls are sent as RDMA_MSGP.
 type Padding = rfc5666.Padding
 
-// encodePadded encodes the call again, padded, if that fits. marshal calls it when the dialer is configured so.
-func (l *link) encodePadded(s *slot, xid uint32, c *transport.Call) {
+// corners are those of RFC 5666 that a link can be configured to have.
+type corners struct{ *link }
+
+func (l corners) appendHeader(s *slot) { l.d.cfg.Padding.Append(&s.hw, &s.request) }
+
+// encode encodes the call again, padded, if that is wanted and fits.
+func (l corners) encode(s *slot, xid uint32, c *transport.Call) {
 	want := l.d.cfg.Padding
-	if s.terms.Version != Version1 || s.plan.Call != plan.CallInline || l.d.noPadding.Load() || !want.Concerns(s.shape.Send) {
+	if want.Align == 0 || s.terms.Version != Version1 || s.plan.Call != plan.CallInline || l.d.noPadding.Load() || !want.Concerns(s.shape.Send) {
 		return
 	}
 	header := s.plan.HeaderLen + wire.PadLen
@@ -36,9 +41,9 @@ func (l *link) encodePadded(s *slot, xid uint32, c *transport.Call) {
 	s.shape.Head = len(s.cw.Bytes())
 }
 
-// paddingRefused tells whether err is the server's refusal of a call for no
+// refused tells whether err is the server's refusal of a call for no
 // other reason than that it was padded, and takes care that none is any more.
-func (l *link) paddingRefused(s *slot, err error) bool {
+func (l corners) refused(s *slot, err error) bool {
 	if !s.plan.Padded || err == nil {
 		return false
 	}

@@ -5,10 +5,8 @@ import (
 	"errors"
 
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
-	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
-	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -57,13 +55,8 @@ func (l *link) afterBatch() error {
 		_, err = l.conn.PostRecv(l.repost)
 		l.repost = l.repost[:0]
 	}
-	for _, s := range l.wakeups {
-		s.wake()
-	}
-	l.wakeups = l.wakeups[:0]
-	for ; l.released > 0; l.released-- {
-		l.credits.Release(credit.Abandoned)
-	}
+	l.afterReceives(l.wakeups, l.released)
+	l.wakeups, l.released = l.wakeups[:0], 0
 	return err
 }
 
@@ -161,26 +154,8 @@ func (l *link) refused(b []byte) error {
 		l.control.wake()
 		return nil
 	}
-	s := l.answered(&e.Header, &e)
-	switch {
-	case s == nil:
-	case s.state != slotWaiting:
-		s.owing = false
-		l.late(s)
-	default:
-		if s.fault == nil {
-			s.fault = &ReplyError{Version: s.terms.Version, Code: e.Code, Fault: e.Fault, Low: e.Low, High: e.High}
-		}
-		s.state = slotReplied
-		l.wakeups = append(l.wakeups, s)
-	}
+	l.errored(&e)
 	return nil
-}
-
-// arrived is a message in receive buffer buf, of len bytes of which header are the transport's.
-type arrived struct {
-	buf, header, len int
-	padding          xdr.Padding
 }
 
 // callBack hands a call of the server's to who serves it, and reports whether that took its buffer. Unless we said
@@ -217,62 +192,6 @@ func (l *link) pullable(m *wire.Msg) bool {
 	return s != nil && s.terms.ReadReplies && m.Proc == wire.ProcNoMsg
 }
 
-// answered finds the call that a reply or an error is for, and takes the grant and the version from it. It returns
-// nil if there is none. l.mu is held.
-func (l *link) answered(h *wire.Header, refusal *wire.Error) *slot {
-	s := l.slots[h.XID]
-	if s == nil || s.state == slotReplied || s.state == slotLate {
-		l.d.stats.badXIDs.Add(1)
-		l.bad++
-		return nil
-	}
-	l.bad = 0
-	if h.Version != s.terms.Version && (refusal == nil || refusal.Code != wire.ErrVers) {
-		l.badMessage()
-		s.fault = badReply("version %d, in answer to version %d", h.Version, s.terms.Version)
-	} else if l.agree(h, refusal) {
-		_, change := l.credits.Grant(h.Credits)
-		l.d.stats.credits.Add(int64(change))
-	}
-	return s
-}
-
-// replied hands a reply, which is in l.scratch, to its call and returns the receive buffer that is free
-// for it. l.mu is held.
-func (l *link) replied(h *wire.Header, m arrived) (free int) {
-	s := l.answered(h, nil)
-	if s == nil {
-		return m.buf
-	}
-	if s.state != slotWaiting {
-		s.owing = s.terms.ReadReplies && len(l.scratch.Lists.Read) > 0
-		l.late(s)
-		return m.buf
-	}
-	s.reply, l.scratch = l.scratch, s.reply
-	free, s.buf = s.buf, m.buf
-	s.headerLen, s.replyLen, s.padding = m.header, m.len, m.padding
-	s.state = slotReplied
-	l.wakeups = append(l.wakeups, s)
-	return free
-}
-
-// late handles the reply to a call that was given up: its credit is free now.
-// l.mu is held.
-func (l *link) late(s *slot) {
-	if s.state == slotAbandoned {
-		s.state = slotLate
-		return
-	}
-	if s.owing {
-		s.state = slotReplied // once more would be too often
-		l.undone <- s
-		return
-	}
-	l.putSlot(s)
-	l.released++
-}
-
 // refuse handles a message whose header cannot be parsed. Nothing of one
 // shorter than the shortest header with lists (RFC 8166 section 4.5), or, in
 // version 2, than an error, is believed; otherwise the call that it names, if any,
@@ -291,43 +210,5 @@ func (l *link) refuse(b []byte, err error) {
 	if len(b) < wire.EmptyLen1 && (he.Header.Version != Version2 || len(b) < wire.ErrorLen2) {
 		return
 	}
-	switch s.state {
-	case slotWaiting:
-		s.fault, s.state = err, slotReplied
-		l.wakeups = append(l.wakeups, s)
-	case slotAbandoned, slotDetached:
-		l.late(s)
-	}
-}
-
-// badMessage counts a message of no use. l.mu is held.
-func (l *link) badMessage() {
-	l.d.stats.badReplies.Add(1)
-	l.bad++
-}
-
-// invalidated marks the key that a Send with Invalidate named: one of the call
-// it answers, or, from a responder that errs, of any other. l.mu is held.
-func (l *link) invalidated(xid, rkey uint32) {
-	if s := l.slots[xid]; s != nil && s.kill(rkey) {
-		l.d.stats.remoteInvalidations.Add(1)
-		return
-	}
-	for _, s := range l.slots {
-		if s.kill(rkey) {
-			l.d.stats.remoteInvalidations.Add(1)
-			return
-		}
-	}
-}
-
-// kill marks a key of s as dead and tells if there is one. link.mu is held.
-func (s *slot) kill(rkey uint32) bool {
-	for i := range s.keys {
-		if k := &s.keys[i]; k.rkey == rkey && !k.dead {
-			k.dead = true
-			return true
-		}
-	}
-	return false
+	l.garbled(s, err)
 }

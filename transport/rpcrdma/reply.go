@@ -10,24 +10,24 @@ import (
 
 // decode checks the reply in s against what the call offered, and decodes it.
 // All keys of the call are invalid by now.
-func (l *link) decode(s *slot, xid uint32, c *transport.Call) error {
-	body, err := s.readReply(l.bufs[s.buf].Bytes()[:s.replyLen], c)
+func (r *requester) decode(s *slot, xid uint32, c *transport.Call) error {
+	body, err := s.readReply(r.port.buffer(s.buf)[:s.replyLen], c)
 	if err != nil {
 		if s.fault == nil {
-			l.mu.Lock()
-			l.badMessage()
-			l.mu.Unlock()
+			r.mu.Lock()
+			r.badMessage()
+			r.mu.Unlock()
 		}
 		return &transport.Error{Fate: transport.Answered, Err: err}
 	}
-	l.d.stats.replies.Add(1)
+	r.stats.replies.Add(1)
 	if s.reply.Proc == wire.ProcNoMsg {
-		l.d.stats.longReplies.Add(1)
-		l.d.stats.received.Add(uint64(len(body)))
+		r.stats.longReplies.Add(1)
+		r.stats.received.Add(uint64(len(body)))
 	}
 	for _, n := range s.placed {
 		if n != xdr.Inline {
-			l.d.stats.received.Add(uint64(n))
+			r.stats.received.Add(uint64(n))
 		}
 	}
 	s.r.Reset(body, c.Recv, s.placed)

@@ -30,10 +30,11 @@ func paperLink(t testing.TB) (*link, *mem.Arena) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &link{
-		d: d, long: long, credits: credit.New(2), maxSGE: 8, slots: map[uint32]*slot{},
+	l := &link{d: d, long: long, requester: requester{
+		credits: credit.New(2), maxSGE: 8, maxPayload: d.cfg.MaxPayload, resends: maxResends, stats: &d.stats, slots: map[uint32]*slot{},
 		done: make(chan struct{}), terms: plan.Terms{Version: Version1, SendInline: 4096, RecvInline: 4096},
-	}
+	}}
+	l.port = l
 	if err := l.layOutArena(); err != nil {
 		t.Fatal(err)
 	}

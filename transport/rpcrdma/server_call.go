@@ -139,8 +139,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		switch {
 		case h.Version == Version2 && k.c.props.refused(h.XID):
 			k.ignore(ctx)
-		case k.c.back != nil && k.c.back.failed(m):
-			k.dismiss(ctx)
+		case k.c.back != nil && k.c.back.failed(ctx, k, m):
 		default:
 			k.ignore(ctx)
 		}
@@ -169,8 +168,7 @@ func (k *serverCall) refuse(ctx context.Context, bad *wire.ParseError, n int) {
 	switch {
 	case !bad.Fixed:
 		k.abandon(ctx, bad)
-	case bad.Answer == 0 && k.c.back != nil && k.c.back.garbled(bad, n):
-		k.dismiss(ctx)
+	case bad.Answer == 0 && k.c.back != nil && k.c.back.unreadable(ctx, k, bad, n):
 	case bad.Answer == 0:
 		k.ignore(ctx)
 	default:
@@ -180,9 +178,8 @@ func (k *serverCall) refuse(ctx context.Context, bad *wire.ParseError, n int) {
 
 // call carries out the call in in, of which at bytes are its header, unless it is a reply.
 func (k *serverCall) call(ctx context.Context, in []byte, at int) {
-	switch reply, awaited := k.isReply(in, at); {
+	switch reply, awaited := k.isReply(ctx, in, at); {
 	case awaited:
-		k.dismiss(ctx)
 		return
 	case reply:
 		k.ignore(ctx)
@@ -298,7 +295,7 @@ func (k *serverCall) tally(pulls bool) {
 // isReply tells whether the message in in, of which header bytes are the
 // transport's, is the reply to a backward call: then it is handed to that call,
 // if one awaits it.
-func (k *serverCall) isReply(in []byte, header int) (reply, awaited bool) {
+func (k *serverCall) isReply(ctx context.Context, in []byte, header int) (reply, awaited bool) {
 	h := &k.hdr
 	xid, isReply, ok := oncrpc.PeekXID(in[header:])
 	// What of version 2 is said to be a reply is one, be it good or bad.
@@ -306,7 +303,7 @@ func (k *serverCall) isReply(in []byte, header int) (reply, awaited bool) {
 	if h.Version == Version2 && h.Direction == wire.DirCall || h.Version == Version1 && !reply {
 		return false, false
 	}
-	return true, k.c.back != nil && k.c.back.replied(h, in, header, k.pad)
+	return true, k.c.back != nil && k.c.back.reply(ctx, k, header, len(in))
 }
 
 // checkRPC looks at the first words of the RPC message: its XID must be the

@@ -106,12 +106,16 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 		c.exposures = make(chan struct{}, s.cfg.Credits)
 		c.exposed = map[uint32]*serverCall{}
 	}
-	c.props = newProps(c.receives(), s.cfg.receiveSize(), s.cfg.InlineOut, backwardSupport(s.cfg.Backward > 0))
+	c.props = newProps(c.buffers(), s.cfg.receiveSize(), s.cfg.InlineOut, backwardSupport(s.cfg.Backward > 0))
 	return c
 }
 
-// receives is the number of receive buffers.
+// receives is the number of receives.
 func (c *serverConn) receives() int { return c.s.cfg.Credits + c.otherReceives() }
+
+// buffers is the number of receive buffers: one for each receive, and one for each call in the backward direction, which
+// keeps that of its reply.
+func (c *serverConn) buffers() int { return c.receives() + c.s.cfg.Backward }
 
 // otherReceives is how many of them are for what costs no credit: RDMA_DONE owed,
 // replies to backward calls, and the slack.
@@ -139,21 +143,24 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 // makeBuffers makes what a connection holds for as long as it lives. The
 // caller closes the arena.
 func (c *serverConn) makeBuffers() (err error) {
-	cfg, n, calls := &c.s.cfg, c.receives(), c.callsAtOnce()
-	size := c.callBytes()
-	if c.arena, err = mem.NewArena(n*cfg.receiveSize() + calls*size + cfg.Backward*cfg.InlineOut + padRoom); err != nil {
+	cfg, calls := &c.s.cfg, c.callsAtOnce()
+	if c.arena, err = mem.NewArena(c.padAt() + padRoom); err != nil {
 		return err
 	}
-	c.work = make(chan arrival, n)
+	at := c.buffers() * cfg.receiveSize()
+	next := func(n int) mem.Seg {
+		at += n
+		return c.arena.Seg(at-n, n)
+	}
+	c.work = make(chan arrival, c.receives())
 	c.free = make(chan *serverCall, calls)
 	for i := range calls {
-		k := newServerCall(c, i, c.arena.Seg(n*cfg.receiveSize()+i*size, size))
+		k := newServerCall(c, i, next(c.callBytes()))
 		c.calls = append(c.calls, k)
 		c.free <- k
 	}
 	if cfg.Backward > 0 {
-		at := n*cfg.receiveSize() + calls*size
-		c.back = newBackchannel(c, func(i int) mem.Seg { return c.arena.Seg(at+i*cfg.InlineOut, cfg.InlineOut) })
+		c.back = newBackchannel(c, c.receives(), next)
 	}
 	groups := min(sendGroups, (c.s.dev.Caps().MaxQueue-cfg.ReadDepth)/groupWRs)
 	c.sends = make(chan struct{}, groups)
@@ -251,7 +258,7 @@ func (c *serverConn) sent(w verbs.Completion) {
 	c.busy.Add(-1)
 	if i := int(w.ID) - len(c.calls); i >= 0 {
 		<-c.sends
-		c.back.sent(i, w.Op)
+		c.back.completed(i, w.Op)
 		return
 	}
 	k := c.calls[w.ID]
@@ -328,8 +335,13 @@ func (c *serverConn) receive(i int) verbs.RecvWR {
 
 // pad is n zero bytes.
 func (c *serverConn) pad(n int) mem.Seg {
-	at := c.receives()*c.s.cfg.receiveSize() + c.callsAtOnce()*c.callBytes() + c.s.cfg.Backward*c.s.cfg.InlineOut
-	return c.arena.Seg(at, n)
+	return c.arena.Seg(c.padAt(), n)
+}
+
+// padAt is where in the arena that is, behind all that makeBuffers lays out.
+func (c *serverConn) padAt() int {
+	cfg := &c.s.cfg
+	return c.buffers()*cfg.receiveSize() + c.callsAtOnce()*c.callBytes() + cfg.Backward*cfg.backSlotBytes()
 }
 
 // padRoom is the memory that pad needs.

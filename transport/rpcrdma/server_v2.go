@@ -35,7 +35,7 @@ func (c *serverConn) sendInline(version uint32) int {
 func (c *serverConn) note(w verbs.Completion) {
 	c.props.took(int(w.ID))
 	if w.Invalidated && c.back != nil {
-		c.back.invalidated(w.InvalidatedKey)
+		c.back.keyDead(w.InvalidatedKey)
 	}
 	b := c.recvBuf(int(w.ID)).Bytes()[:w.Len]
 	if !c.s.cfg.Versions.Has(Version2) || !aboutProps(b) {

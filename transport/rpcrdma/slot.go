@@ -178,3 +178,61 @@ func (s *slot) cut(stream mem.Seg, marks []xdr.Mark, reduced plan.Set) {
 		s.pieces = append(s.pieces, piece{stream.Slice(at, stream.Len-at), true})
 	}
 }
+
+// takeSlot counts an exchange in and takes a slot; the caller has a credit, so there is one, unless the link has ended or
+// a call with the same XID is under way, if only for its reply.
+func (r *requester) takeSlot(xid uint32) (*slot, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.err != nil:
+		return nil, errLinkDead
+	case r.slots[xid] != nil:
+		return nil, errBusyXID
+	}
+	r.users.Add(1)
+	n := len(r.free)
+	s := r.free[n-1]
+	r.free = r.free[:n-1]
+	s.state, s.xid, s.fault = slotWaiting, xid, nil
+	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
+	s.terms = r.port.termsNow()
+	if n := len(r.windows); n > 0 {
+		s.spare, r.windows = r.windows[n-1], r.windows[:n-1]
+	}
+	r.slots[xid] = s
+	return s, nil
+}
+
+// putSlot puts a slot back. l.mu is held; the caller releases the credit after.
+func (r *requester) putSlot(s *slot) {
+	delete(r.slots, s.xid)
+	r.putSpare(s)
+	s.state = slotIdle
+	r.free = append(r.free, s)
+}
+
+// takeWindow takes the slot's spare window, or else one of the link's.
+func (r *requester) takeWindow(s *slot) (verbs.Window, error) {
+	if w := s.spare; w != nil {
+		s.spare = nil
+		return w, nil
+	}
+	r.mu.Lock()
+	if n := len(r.windows); n > 0 {
+		w := r.windows[n-1]
+		r.windows = r.windows[:n-1]
+		r.mu.Unlock()
+		return w, nil
+	}
+	r.mu.Unlock()
+	return r.port.newWindow()
+}
+
+// putSpare gives the slot's spare window back. l.mu is held.
+func (r *requester) putSpare(s *slot) {
+	if s.spare != nil {
+		r.windows = append(r.windows, s.spare)
+		s.spare = nil
+	}
+}

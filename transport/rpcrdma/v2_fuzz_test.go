@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"github.com/rdmafs/rdmafs/verbs/mem"
 	"slices"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
 // dice makes choices out of a fuzzer's bytes; when they are used up, all are 0.

@@ -13,20 +13,20 @@ import (
 // requester can do about which error. What the responder will never take is
 // remembered for all calls. Each refusal must forbid something that the call
 // has.
-func (l *link) yields(s *slot, err error) bool {
+func (r *requester) yields(s *slot, err error) bool {
 	var re *ReplyError
 	if !errors.As(err, &re) || s.terms.Version != Version2 {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if re.Code == wire.ErrVers {
-		return l.version == versionSettled && l.terms.Version == Version1
+		return r.port.termsNow().Version == Version1
 	}
 	before, d, f := s.terms.Demands, &s.demands, re.Fault
 	switch re.Code {
 	case wire.ErrReadChunks:
-		l.terms.NoReadChunks = l.terms.NoReadChunks || f.Max == 0
+		r.terms.NoReadChunks = r.terms.NoReadChunks || f.Max == 0
 		if s.plan.Call != plan.CallReadChunk {
 			return false // a call with a Position-Zero chunk MUST end
 		}
@@ -35,7 +35,7 @@ func (l *link) yields(s *slot, err error) bool {
 		d.NoWriteChunks = s.plan.Reply == plan.ReplyWriteList
 	case wire.ErrSegments:
 		d.MaxSegments = int(min(f.Max, plan.MaxSegments))
-		l.terms.Demands = l.terms.With(plan.Demands{MaxSegments: d.MaxSegments})
+		r.terms.Demands = r.terms.With(plan.Demands{MaxSegments: d.MaxSegments})
 	case wire.ErrWriteResource:
 		i := int(f.Index) - 1
 		if s.plan.Reply != plan.ReplyWriteList || f.Needed == 0 || i < 0 || i >= s.plan.Written {
@@ -56,12 +56,12 @@ func (l *link) yields(s *slot, err error) bool {
 	default:
 		return false
 	}
-	if d.MinReply > l.d.cfg.MaxPayload+maxLongHead {
+	if d.MinReply > r.maxPayload+maxLongHead {
 		return false
 	}
 	if before.With(*d) == before {
 		return false
 	}
-	l.d.stats.resends.Add(1)
+	r.stats.resends.Add(1)
 	return true
 }

@@ -80,6 +80,8 @@ type Terms struct {
 	// ReadReplies: nothing is offered for replies, which come by read chunks if
 	// they must (RFC 5666 section 3.8).
 	ReadReplies bool
+	// InlineOnly: nothing is offered for replies, and calls that do not fit cannot be sent.
+	InlineOnly bool
 	Demands
 }
 
@@ -162,7 +164,7 @@ func (p *Plan) planReply(s *Shape, t Terms) int {
 			chunks = i + 1
 		}
 	}
-	if t.emptyHeader()+whole <= t.RecvInline && t.MinReply == 0 || t.ReadReplies {
+	if t.emptyHeader()+whole <= t.RecvInline && t.MinReply == 0 || t.ReadReplies || t.InlineOnly {
 		p.Reply = ReplyInline
 		return 0
 	}

@@ -25,6 +25,22 @@ func (l *link) byReadChunks(s *slot) bool {
 	return s.terms.ReadReplies && s.fault == nil && len(s.reply.Lists.Read) > 0
 }
 
+// fetch pulls the read chunks of the reply in s, and releases them.
+func (l corners) fetch(ctx context.Context, s *slot) error {
+	if !l.byReadChunks(s) {
+		return nil
+	}
+	err := l.pull(ctx, s)
+	l.release(s)
+	if err != nil {
+		return l.pullFailed(err)
+	}
+	return nil
+}
+
+// owed has runDone release the chunks of the reply to s, for which nobody waits any more.
+func (l corners) owed(s *slot) { l.undone <- s }
+
 // pull fetches the read chunks of the reply in s into a long buffer. What the
 // reply claims to be is bounded by what the call allows it to be.
 func (l *link) pull(ctx context.Context, s *slot) error {
@@ -89,9 +105,9 @@ func (l *link) pullFailed(err error) error {
 	return &transport.Error{Fate: transport.Answered, Err: err}
 }
 
-// sendDone tells the responder that the chunks of its reply to s are not needed
+// release tells the responder that the chunks of its reply to s are not needed
 // any more.
-func (l *link) sendDone(s *slot) {
+func (l corners) release(s *slot) {
 	ctx := context.Background()
 	h := wire.Done{Header: wire.Header{XID: s.xid, Version: Version1, Credits: uint32(l.credits.Requested), Proc: wire.ProcDone}}
 	s.hw.Reset(s.header.Bytes(), nil)
@@ -114,7 +130,7 @@ func (l *link) runDone() {
 	for {
 		select {
 		case s := <-l.undone:
-			l.sendDone(s)
+			corners{l}.release(s)
 			l.finish(s)
 		case <-l.done:
 			return
