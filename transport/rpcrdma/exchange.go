@@ -147,7 +147,7 @@ func (r *requester) send(ctx context.Context, s *slot, xid uint32, c *transport.
 // tells counts requests about to be posted and says whether the last of them is
 // to be signaled, as it is if the call needs that. Now and then one is, that those
 // who find the send queue full learn that it has emptied, though the responder
-// answer nothing yet. l.mu is held.
+// answer nothing yet. r.mu is held.
 func (r *requester) tells(n int, needed bool) bool {
 	r.silent += n
 	if !needed && r.silent < r.sendQueue/4 {
@@ -211,7 +211,7 @@ func (r *requester) await(ctx context.Context, s *slot) (replied, quiet bool) {
 }
 
 // retire takes back the windows of s, if the peer can reach nothing by them and no posted request needs the caller's
-// memory, and reports whether that is so. l.mu is held.
+// memory, and reports whether that is so. r.mu is held.
 func (r *requester) retire(s *slot) bool {
 	if s.sending || s.invalidating {
 		return false

@@ -42,7 +42,7 @@ func (r *requester) garbled(s *slot, err error) {
 }
 
 // answered finds the call that a reply or an error is for, and takes the grant and the version from it. It returns
-// nil if there is none. l.mu is held.
+// nil if there is none. r.mu is held.
 func (r *requester) answered(h *wire.Header, refusal *wire.Error) *slot {
 	s := r.slots[h.XID]
 	if s == nil || s.state == slotReplied || s.state == slotLate {
@@ -62,7 +62,7 @@ func (r *requester) answered(h *wire.Header, refusal *wire.Error) *slot {
 }
 
 // replied hands a reply, which is in l.scratch, to its call and returns the receive buffer that is free
-// for it. l.mu is held.
+// for it. r.mu is held.
 func (r *requester) replied(h *wire.Header, m arrived) (free int) {
 	s := r.answered(h, nil)
 	if s == nil {
@@ -82,7 +82,7 @@ func (r *requester) replied(h *wire.Header, m arrived) (free int) {
 }
 
 // late handles the reply to a call that was given up: its credit is free now.
-// l.mu is held.
+// r.mu is held.
 func (r *requester) late(s *slot) {
 	if s.state == slotAbandoned {
 		s.state = slotLate
@@ -97,14 +97,14 @@ func (r *requester) late(s *slot) {
 	r.released++
 }
 
-// badMessage counts a message of no use. l.mu is held.
+// badMessage counts a message of no use. r.mu is held.
 func (r *requester) badMessage() {
 	r.stats.badReplies.Add(1)
 	r.bad++
 }
 
 // invalidated marks the key that a Send with Invalidate named: one of the call
-// it answers, or, from a responder that errs, of any other. l.mu is held.
+// it answers, or, from a responder that errs, of any other. r.mu is held.
 func (r *requester) invalidated(xid, rkey uint32) {
 	if s := r.slots[xid]; s != nil && s.kill(rkey) {
 		r.stats.remoteInvalidations.Add(1)
@@ -118,7 +118,7 @@ func (r *requester) invalidated(xid, rkey uint32) {
 	}
 }
 
-// kill marks a key of s as dead and tells if there is one. link.mu is held.
+// kill marks a key of s as dead and tells if there is one. requester.mu is held.
 func (s *slot) kill(rkey uint32) bool {
 	for i := range s.keys {
 		if k := &s.keys[i]; k.rkey == rkey && !k.dead {
