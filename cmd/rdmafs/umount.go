@@ -60,8 +60,11 @@ func umount(dir string, force, lazy bool) error {
 	var hung *control.StuckError
 	switch {
 	case errors.As(err, &hung) && force:
-		if err := mount.Detach(dir, true); err != nil {
+		if err := mount.Force(dir, m.Device); err != nil {
 			return err
+		}
+		if hung.Ends(forcedGrace) {
+			return nil
 		}
 		return stuckUnmounted(hung, dir)
 	case errors.As(err, &hung):

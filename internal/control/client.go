@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
@@ -170,6 +172,22 @@ type StuckError struct{ PID int32 }
 
 func (e *StuckError) Error() string {
 	return fmt.Sprintf("the mount's daemon, process %d, does not answer: it is stopped or stuck", e.PID)
+}
+
+// Ends waits for the end of the daemon, and reports whether it has ended in time.
+func (e *StuckError) Ends(in time.Duration) bool {
+	fd, err := unix.PidfdOpen(int(e.PID), 0)
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	defer unix.Close(fd)
+	end := time.Now().Add(in)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(time.Until(end), 0).Milliseconds()))
+		if err != unix.EINTR {
+			return n == 1
+		}
+	}
 }
 
 func stuck(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

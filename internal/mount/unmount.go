@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,21 @@ func Unmount(f *fs.FS) error {
 		return err
 	}
 	return Detach(dir, false)
+}
+
+// Force ends the FUSE connection of the mount at dir, of which device is the number
+// in the mount table, and detaches it. All requests fail. It is for a daemon that
+// does not answer: one that was killed while a thread of it waits in the kernel for a
+// request of its own cannot end otherwise.
+func Force(dir, device string) error {
+	if _, minor, ok := strings.Cut(device, ":"); ok {
+		// Where fusectl is mounted, also for the ordinary user whose mount it is.
+		_ = os.WriteFile(filepath.Join("/sys/fs/fuse/connections", minor, "abort"), []byte("1"), 0)
+	}
+	if privilege.MayMount() && unix.Unmount(dir, unix.UMOUNT_NOFOLLOW|unix.MNT_FORCE|unix.MNT_DETACH) == nil {
+		return nil
+	}
+	return Detach(dir, true)
 }
 
 // Detach unmounts what is mounted at dir. Unless lazy it fails while files are

@@ -25,7 +25,7 @@ type Cell struct {
 	Seed                   uint64
 	// Binary is the rdmafs command.
 	Binary string
-	// Long has faults last as long as they do in a long run.
+	// Long makes faults last as long as they do in a long run.
 	Long bool
 	// Race: the daemon is built with the race detector.
 	Race bool
@@ -33,7 +33,7 @@ type Cell struct {
 
 func (c Cell) String() string { return c.Fault + "/" + c.Transport + "/" + c.Kind }
 
-// Result is what came of a cell.
+// Result is the result of a cell.
 type Result struct {
 	Cell
 	// Ops are calls that succeeded, Injected what the fault did, Reports the
@@ -41,7 +41,8 @@ type Result struct {
 	Ops, Injected, Reports, Lost int
 	HighWater                    int // KiB
 	Failures                     []string
-	// Log is what was seen, and what daemons and server said, if something failed.
+	// Log has the observations and the output of daemons and server, if something
+	// failed.
 	Log     string
 	Errors  map[string]int
 	Seconds float64
@@ -50,7 +51,7 @@ type Result struct {
 // memory is the bound in KiB for a daemon.
 const memory = 256 << 10
 
-// run is a cell under way.
+// run is a running cell.
 type run struct {
 	Cell
 	fault  *fault
@@ -61,15 +62,15 @@ type run struct {
 	mounts []*daemon
 	// gone are daemons that a fault has ended.
 	gone     []*daemon
-	hands    []*hand
+	hands    []*workerProc
 	numbers  int
 	injected int
 	failures []string
 	high     int
 	lost     int
-	// dumped: the daemons were made to say where they are, and ended by it.
+	// dumped: the daemons were made to print their goroutines, which ended them.
 	dumped bool
-	// seen is what was noted of a cell that failed.
+	// seen has the observations of a cell that failed.
 	seen strings.Builder
 }
 
@@ -83,7 +84,7 @@ func (c *run) failf(format string, args ...any) {
 func RunCell(cell Cell) (res Result) {
 	began := time.Now()
 	res.Cell = cell
-	c := &run{Cell: cell, fault: faults[cell.Fault], r: dice(cell.Seed, cell.String())}
+	c := &run{Cell: cell, fault: faults[cell.Fault], r: random(cell.Seed, cell.String())}
 	if c.fault == nil {
 		res.Failures = []string{"no such fault"}
 		return res
@@ -96,7 +97,7 @@ func RunCell(cell Cell) (res Result) {
 			c.dump()
 		}
 	}
-	c.tidy()
+	c.cleanUp()
 	res.Errors = map[string]int{}
 	for _, h := range c.hands {
 		h.mu.Lock()
@@ -144,7 +145,7 @@ func RunCell(cell Cell) (res Result) {
 	return res
 }
 
-// allowed are the errors that callers may be told.
+// allowed are the errors that callers may get.
 func (c *run) allowed() []syscall.Errno { return c.fault.allowed(c) }
 
 func (c *run) all() error {
@@ -246,7 +247,7 @@ func (c *run) mount() error {
 func (c *run) work() error {
 	for k := range c.mounts {
 		for range 2 {
-			if _, err := c.hire(c.mounts[k]); err != nil {
+			if _, err := c.startWorker(c.mounts[k]); err != nil {
 				return err
 			}
 		}
@@ -254,7 +255,7 @@ func (c *run) work() error {
 	return nil
 }
 
-func (c *run) hire(d *daemon) (*hand, error) {
+func (c *run) startWorker(d *daemon) (*workerProc, error) {
 	j := job{Kind: c.Kind, Dir: d.dir, Number: c.numbers, Seed: c.Seed, Files: 2, Fork: c.fault.fork}
 	if c.fault.files > 0 {
 		j.Files = c.fault.files
@@ -263,20 +264,20 @@ func (c *run) hire(d *daemon) (*hand, error) {
 		j.Shared = "shared"
 	}
 	c.numbers++
-	h, err := hire(c.net.A, j)
+	h, err := startWorker(c.net.A, j)
 	if err == nil {
 		c.hands = append(c.hands, h)
 	}
 	return h, err
 }
 
-// progress waits until each living worker has done so many things more, and been
-// told of so many that they are safe.
+// progress waits until each living worker has done that many more calls, and had
+// that many acknowledged.
 func (c *run) progress(ops, acks int) error { return c.progressOf(c.hands, ops, acks) }
 
-func (c *run) progressOf(hands []*hand, ops, acks int) error {
+func (c *run) progressOf(hands []*workerProc, ops, acks int) error {
 	type mark struct{ ops, acks int }
-	marks := map[*hand]mark{}
+	marks := map[*workerProc]mark{}
 	for _, h := range hands {
 		if h.alive() {
 			o, a := h.done()
@@ -301,7 +302,7 @@ func (c *run) progressOf(hands []*hand, ops, acks int) error {
 	})
 }
 
-// stop has the workers close everything and end.
+// stop makes the workers close everything and end.
 func (c *run) stop() error {
 	for _, h := range c.hands {
 		h.in.Close()
@@ -371,8 +372,8 @@ func (c *run) compare(where, dir string) {
 	}
 }
 
-// tidy ends what is left, and complains of what should not be.
-func (c *run) tidy() {
+// cleanUp ends what is left, and reports what should not be.
+func (c *run) cleanUp() {
 	clean := len(c.failures) == 0
 	for _, h := range c.hands {
 		if h.process != nil && h.alive() {
@@ -432,7 +433,7 @@ func others() (all []string) {
 // goes to out.
 func inside(out io.Writer, words ...string) *exec.Cmd {
 	// What the host unmounts meanwhile must not stay mounted here: other tests
-	// wait for the end of their mounts. Who serves them is not asked.
+	// wait for the end of their mounts. Their servers are not contacted.
 	script := `umount --all --lazy --no-canonicalize --internal-only --types fuse.rdmafs
 		ip link set lo up && mount -t tmpfs tmpfs /run && "$@"; exit $?`
 	cmd := exec.Command("unshare", append([]string{"--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",

@@ -1,5 +1,5 @@
-// Package torture runs real mounts (the rdmafs binary, FUSE) against a set of
-// faults and holds what is found to a model: data, names, attributes, and
+// Package torture runs real mounts (the rdmafs binary, FUSE) under a set of
+// faults and compares the results with a model: data, names, attributes, and
 // errors reported. Its command is test/torture/cmd/torture, which make torture
 // runs.
 //
@@ -7,13 +7,13 @@
 // tcp) and a kind of use (buffered, direct, mmap, append, names). Each runs as a
 // process in mount, network and process namespaces of its own: a server, which
 // is this program again, exports a tmpfs; a daemon mounts it over a virtual
-// cable; workers, processes too, use the mount and say on a pipe what they are
+// cable; workers, processes too, use the mount and write on a pipe what they are
 // about to do and how it ended. The cell awaits their progress, injects the
 // fault, heals it, and awaits progress again. Then it unmounts, reads everything
 // through a fresh mount, kills the server, and reads the exported directory
 // itself.
 //
-// It refuses to assert times. A guard, long beyond every timeout of a mount, ends
+// It asserts no times. A guard, long beyond every timeout of a mount, ends
 // what hangs. Of a cell that fails it saves the state of each process, the kernel
 // stacks of all threads and the counters, and of one that hangs the goroutines of
 // daemons and server, too.
@@ -26,13 +26,13 @@
 // that was written to it since. After a reported error, a unit not yet
 // acknowledged stays in doubt until it is written again: a later fsync promises
 // nothing for it. So a write that failed on the server while neither fsync nor
-// close said so shows as lost bytes. Of names, what a system call has
+// close reported shows as lost bytes. Of names, what a system call has
 // acknowledged must be there; a call that failed, or whose caller was killed, may
 // have been carried out or not, but as a whole.
 //
 // # Repeating
 //
-// The seed decides which cells run, in which order, and all their dice. Which
+// The seed decides which cells run, in which order, and all their random choices. Which
 // call a fault hits depends on the machine, too: a repeated cell does the same
 // things to the same mount, but not at the same microsecond.
 //

@@ -9,13 +9,13 @@ import (
 	"syscall"
 )
 
-// A worker's events are lines, each written before or after what it tells of.
+// A worker's events are lines, each written before or after what it reports.
 const (
 	evOpen   = "open"   // file, id, low, others, path: a new file
 	evWrite  = "write"  // file, off, n, number: about to write
-	evDone   = "done"   // file: that has succeeded
+	evDone   = "done"   // file: the write has succeeded
 	evSync   = "sync"   // file: about to sync or close
-	evAck    = "ack"    // file: it said that all is safe
+	evAck    = "ack"    // file: sync or close has succeeded
 	evError  = "error"  // file, errno, what: an error was reported
 	evBegin  = "begin"  // file, path=state|state …: a call on names is about to be made
 	evEnd    = "end"    // file, true or false: it was done
@@ -24,10 +24,10 @@ const (
 	evFinish = "finish" // the worker has closed everything
 )
 
-// teller writes events. Each is one write of less than a pipe takes at once.
-type teller struct{ mu sync.Mutex }
+// eventWriter writes events. Each is one write of less than a pipe takes at once.
+type eventWriter struct{ mu sync.Mutex }
 
-func (t *teller) tell(words ...any) {
+func (t *eventWriter) emit(words ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, _ = os.Stdout.WriteString(strings.TrimSuffix(fmt.Sprintln(words...), "\n") + "\n")

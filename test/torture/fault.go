@@ -9,14 +9,15 @@ import (
 type fault struct {
 	// what it is, in a line.
 	what string
-	// run injects it, and heals it. When it returns, everybody must get on.
+	// run injects it, and heals it. When it returns, every worker must make
+	// progress.
 	run func(*run) error
 	// skip is why it does not apply to a transport and kind, "" if it does.
 	skip func(transport, kind string) string
-	// errors are what callers may be told.
+	// errors are what callers may get.
 	errors []syscall.Errno
-	// forgets: the server may have forgotten a call when it is sent again, and
-	// NFSv3 cannot tell.
+	// forgets: the server may have forgotten a call when it is sent again, which
+	// NFSv3 cannot detect.
 	forgets bool
 	// net: the network is made bad by a relay.
 	net bool

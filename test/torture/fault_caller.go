@@ -11,9 +11,9 @@ func init() {
 			silent := c.r.IntN(2) == 0
 			if silent {
 				c.server.signal(syscall.SIGSTOP)
-				c.linger()
+				c.hold()
 			}
-			var killed []*hand
+			var killed []*workerProc
 			for _, h := range c.hands {
 				// To create, remove or rename, a process takes a lock of the directory in
 				// the kernel and holds it until the server has answered. Others wait for
@@ -26,7 +26,7 @@ func init() {
 				}
 			}
 			// A process that waits for the server must end by this, too. If one does
-			// not, the server stays stopped, to be seen so.
+			// not, the server stays stopped, so that the state can be examined.
 			for _, h := range killed {
 				if err := h.await(); err != nil {
 					return err
@@ -36,7 +36,7 @@ func init() {
 				c.server.signal(syscall.SIGCONT)
 			}
 			for range killed {
-				if _, err := c.hire(c.mounts[0]); err != nil {
+				if _, err := c.startWorker(c.mounts[0]); err != nil {
 					return err
 				}
 			}

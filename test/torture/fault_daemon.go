@@ -14,7 +14,7 @@ func init() {
 		for range c.rounds(2) {
 			c.mounts[0].signal(syscall.SIGSTOP)
 			c.injected++
-			c.linger()
+			c.hold()
 			c.mounts[0].signal(syscall.SIGCONT)
 			if err := c.progress(3, 1); err != nil {
 				return err
@@ -22,10 +22,19 @@ func init() {
 		}
 		return nil
 	}})
-	add("daemon killed", &fault{what: "the daemon is killed", ends: true, mayDie: true, errors: broken, run: func(c *run) error {
+	add("daemon killed", &fault{what: "the daemon is killed, and its mount ended by umount -f", ends: true, mayDie: true, errors: broken, run: func(c *run) error {
 		c.high = c.mounts[0].highWater()
 		c.mounts[0].kill()
 		c.injected++
+		// A thread of it may wait in the kernel for what nobody but the daemon would
+		// do: umount -f ends that.
+		said, code, err := command(c.net.A, c.Binary, "umount", "-f", c.mounts[0].dir)
+		if err == nil && code != 0 {
+			err = fmt.Errorf("umount -f: exit code %d: %s", code, said)
+		}
+		if err != nil {
+			return err
+		}
 		return c.mounts[0].await()
 	}})
 	add("umount of busy", &fault{what: "umount is refused, and harms nothing", run: func(c *run) error {
@@ -71,7 +80,7 @@ func init() {
 		if silent {
 			c.server.signal(syscall.SIGSTOP)
 			defer c.server.signal(syscall.SIGCONT)
-			c.linger()
+			c.hold()
 		}
 		d := c.mounts[0]
 		c.high = d.highWater()
@@ -98,17 +107,17 @@ func init() {
 			return err
 		}
 		for range c.rounds(2) {
-			if err := c.server.tell("crash"); err != nil {
+			if err := c.server.order("crash"); err != nil {
 				return err
 			}
 			c.injected++
-			// There is no descriptor for whom asks now.
+			// There is no descriptor for a client of the control socket now.
 			p, err := start(c.net.A, "status", nil, c.Binary, "status", d.dir)
 			if err != nil {
 				return err
 			}
 			asking = append(asking, p)
-			c.linger()
+			c.hold()
 		}
 		if err := restore(); err != nil {
 			return err
@@ -128,7 +137,7 @@ func init() {
 			return err
 		}
 		c.injected++
-		c.linger()
+		c.hold()
 		_ = restore() // it may have ended: Go ends where the heap cannot grow
 		return nil
 	}})
@@ -137,14 +146,14 @@ func init() {
 		for range 3 {
 			j := job{Kind: c.Kind, Dir: c.mounts[0].dir, Number: c.numbers, Seed: c.Seed, Files: 16}
 			c.numbers++
-			h, err := hire(c.net.A, j)
+			h, err := startWorker(c.net.A, j)
 			if err != nil {
 				return err
 			}
 			c.hands = append(c.hands, h)
 		}
 		c.injected++
-		c.linger()
+		c.hold()
 		c.server.signal(syscall.SIGCONT)
 		return nil
 	}})

@@ -19,9 +19,10 @@ func init() {
 // hostileAddr is where the server listens that lies.
 const hostileAddr = "10.77.0.4"
 
-// hostile mounts a second server, uses that mount while its server lies, and has
-// everybody else get on meanwhile. Of a server that lies nothing may be expected
-// but what package hostile says, and the truth once it is told again.
+// hostile mounts a second server, uses that mount while its server lies, and
+// requires progress of all other workers meanwhile. Of a mount whose server lies
+// only what package hostile says is expected, and correct data once it does not
+// lie any more.
 func (c *run) hostile() error {
 	if err := c.net.B.Do(func() error { return netns.IP("addr add " + hostileAddr + "/24 dev " + netns.Link) }); err != nil {
 		return err
@@ -47,27 +48,27 @@ func (c *run) hostile() error {
 	if err != nil {
 		return err
 	}
-	c.gone = append(c.gone, d) // what it says is looked at in the end
+	c.gone = append(c.gone, d) // its output is checked in the end
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	var teased atomic.Int64
-	teaser, err := start(c.net.A, "teaser", func(string) { teased.Add(1) }, self, "tease", d.dir)
+	var done atomic.Int64
+	client, err := start(c.net.A, "random operations", func(string) { done.Add(1) }, self, "randomops", d.dir)
 	if err != nil {
 		return err
 	}
 	lies := hostile.Lies()
 	c.r.Shuffle(len(lies), func(i, j int) { lies[i], lies[j] = lies[j], lies[i] })
 	for _, lie := range lies[:c.rounds(3)] {
-		if err := c.lie(liar, lie.Name, &teased); err != nil {
+		if err := c.lie(liar, lie.Name, &done); err != nil {
 			return fmt.Errorf("with a server that lies about %s: %w", lie.Name, err)
 		}
 	}
-	if err := teaser.in.Close(); err != nil {
+	if err := client.in.Close(); err != nil {
 		return err
 	}
-	if err := teaser.await(); err != nil {
+	if err := client.await(); err != nil {
 		return err
 	}
 	said, code, err := command(c.net.A, "sh", "-c", `dd if="$0" bs=1M iflag=direct status=none | cmp - "$1"`, filepath.Join(d.dir, "truth"), truth)
@@ -78,7 +79,7 @@ func (c *run) hostile() error {
 		c.failf("when the truth is told again: %s", said)
 	}
 	c.high = max(c.high, d.highWater())
-	// It may say that data is lost: such were the answers.
+	// It may report lost data: the answers said so.
 	if _, _, err := command(c.net.A, c.Binary, "umount", d.dir); err != nil {
 		return err
 	}
@@ -88,14 +89,15 @@ func (c *run) hostile() error {
 	return liar.down()
 }
 
-// lie has the server lie until it has done so a few times and everybody else has
-// got on, and then until whoever was lied to gets on with the truth.
-func (c *run) lie(liar *server, name string, teased *atomic.Int64) error {
-	if err := liar.tell("lie %s", name); err != nil {
+// lie makes the server lie until it has done so a few times and all other workers
+// have made progress, and then ends the lie and waits until its client has made
+// progress.
+func (c *run) lie(liar *server, name string, done *atomic.Int64) error {
+	if err := liar.order("lie %s", name); err != nil {
 		return err
 	}
 	err := poll("a lie", func() (bool, error) {
-		answer, err := liar.say("told")
+		answer, err := liar.query("told")
 		if err != nil {
 			return false, err
 		}
@@ -108,7 +110,7 @@ func (c *run) lie(liar *server, name string, teased *atomic.Int64) error {
 	if err := c.progress(3, 1); err != nil {
 		return err
 	}
-	answer, err := liar.say("truth")
+	answer, err := liar.query("truth")
 	if err != nil {
 		return err
 	}
@@ -117,6 +119,6 @@ func (c *run) lie(liar *server, name string, teased *atomic.Int64) error {
 		return err
 	}
 	c.injected += n
-	goal := teased.Load() + 5
-	return poll("what the server has lied to", func() (bool, error) { return teased.Load() >= goal, nil })
+	goal := done.Load() + 5
+	return poll("what the server has lied to", func() (bool, error) { return done.Load() >= goal, nil })
 }

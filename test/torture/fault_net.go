@@ -53,7 +53,7 @@ func init() {
 				return fmt.Errorf("with an MTU of %d: %w", mtu, err)
 			}
 		} else {
-			c.linger()
+			c.hold()
 		}
 		return c.mtu(1500)
 	}})
@@ -103,7 +103,7 @@ func (c *run) weather(w netns.Weather) {
 	c.injected = int(c.net.Relay.Lost.Load() + c.net.Relay.Reordered.Load() + c.net.Relay.Doubled.Load())
 }
 
-// underWeather has everybody get on in bad weather.
+// underWeather requires progress of every worker in bad weather.
 func (c *run) underWeather(w netns.Weather) error {
 	c.weather(w)
 	for range c.rounds(3) {

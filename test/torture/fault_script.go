@@ -13,11 +13,11 @@ import (
 func init() {
 	add("file silent", &fault{what: "the server never answers calls for one file, whose readers are killed", run: func(c *run) error {
 		const number = 99
-		if err := c.server.tell("freeze w%d-1", number); err != nil {
+		if err := c.server.order("freeze w%d-1", number); err != nil {
 			return err
 		}
 		others := c.hands
-		h, err := hire(c.net.A, job{Kind: "buffered", Dir: c.mounts[0].dir, Number: number, Seed: c.Seed, Files: 1})
+		h, err := startWorker(c.net.A, job{Kind: "buffered", Dir: c.mounts[0].dir, Number: number, Seed: c.Seed, Files: 1})
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func init() {
 		}})
 }
 
-// killReaders has n processes wait for a file and kills them.
+// killReaders makes n processes wait for a file and kills them.
 func (c *run) killReaders(path string, n int) error {
 	var all []*process
 	for range n {
@@ -83,8 +83,8 @@ func (c *run) killReaders(path string, n int) error {
 		}
 		all = append(all, p)
 	}
-	// Whether they have come as far as to wait does not matter, but some will.
-	c.linger()
+	// Not all need be waiting by then, but some will be.
+	c.hold()
 	for _, p := range all {
 		p.kill()
 	}
@@ -96,9 +96,9 @@ func (c *run) killReaders(path string, n int) error {
 	return nil
 }
 
-// clear ends what a script does and counts what it did.
+// clear ends a script and counts the calls it has changed.
 func (c *run) clear() error {
-	answer, err := c.server.say("struck")
+	answer, err := c.server.query("struck")
 	if err != nil {
 		return err
 	}
@@ -107,13 +107,13 @@ func (c *run) clear() error {
 	if err != nil {
 		return err
 	}
-	return c.server.tell("clear")
+	return c.server.order("clear")
 }
 
 // struck waits until so many calls have been tampered with.
 func (c *run) struck(n int) error {
 	return poll("a call that is tampered with", func() (bool, error) {
-		answer, err := c.server.say("struck")
+		answer, err := c.server.query("struck")
 		if err != nil {
 			return false, err
 		}
@@ -122,10 +122,10 @@ func (c *run) struck(n int) error {
 	})
 }
 
-// scripted has everybody get on while the server does as told.
+// scripted requires progress of every worker while the server follows a script.
 func (c *run) scripted(line string) error {
 	before := c.injected
-	if err := c.server.tell("%s", line); err != nil {
+	if err := c.server.order("%s", line); err != nil {
 		return err
 	}
 	for range c.rounds(2) {
@@ -139,7 +139,7 @@ func (c *run) scripted(line string) error {
 	return c.clear()
 }
 
-// full fills the disk, and frees it when somebody has noticed.
+// full fills the disk, and frees it when a worker has got an error.
 func (c *run) full() error {
 	name := filepath.Join(c.server.Dir, "filler")
 	for range c.rounds(2) {
@@ -156,8 +156,8 @@ func (c *run) full() error {
 			size += step
 		}
 		c.injected++
-		// Whoever writes only where there is something notices nothing.
-		c.linger()
+		// A worker that only overwrites gets no error.
+		c.hold()
 		if err := f.Close(); err != nil {
 			return err
 		}

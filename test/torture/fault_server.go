@@ -12,7 +12,7 @@ func init() {
 				return err
 			}
 			c.injected++
-			c.linger()
+			c.hold()
 			if err := c.server.boot(); err != nil {
 				return err
 			}
@@ -26,7 +26,7 @@ func init() {
 		for range c.rounds(2) {
 			c.server.signal(syscall.SIGSTOP)
 			c.injected++
-			c.linger()
+			c.hold()
 			c.server.signal(syscall.SIGCONT)
 			if err := c.progress(3, 1); err != nil {
 				return err
@@ -51,7 +51,7 @@ func init() {
 	}})
 	add("server rebooted", &fault{what: "another boot verifier, no unstable data, no memory of calls, all connections lost", lossy: true, forgets: true, run: func(c *run) error {
 		for range c.rounds(10) {
-			if err := c.server.tell("crash"); err != nil {
+			if err := c.server.order("crash"); err != nil {
 				return err
 			}
 			c.injected++
@@ -82,7 +82,7 @@ func init() {
 		}})
 }
 
-// rounds is how often to do something.
+// rounds is how often to repeat a fault.
 func (c *run) rounds(n int) int {
 	if c.Long {
 		return 3 * n
@@ -90,7 +90,7 @@ func (c *run) rounds(n int) int {
 	return n
 }
 
-// reported waits until every worker was told of an error.
+// reported waits until every worker has got an error.
 func (c *run) reported() error {
 	return poll("being told of an error", func() (bool, error) {
 		for _, h := range c.hands {

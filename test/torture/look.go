@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// patience is how long a process has to say something about itself.
-const patience = 20 * time.Second
+// answerTimeout is how long a process may take to answer about itself.
+const answerTimeout = 20 * time.Second
 
 // processes are the living ones of the cell.
 func (c *run) processes() (all []*process) {
@@ -31,8 +31,8 @@ func (c *run) processes() (all []*process) {
 	return all
 }
 
-// look notes the state of each process of a cell that has failed, where its
-// threads are in the kernel, and what mounts have counted. It disturbs nobody.
+// look records the state of each process of a cell that has failed, where its
+// threads are in the kernel, and the counters of mounts. It changes nothing.
 func (c *run) look() {
 	for _, p := range c.processes() {
 		state, threads := p.inKernel()
@@ -47,7 +47,7 @@ func (c *run) look() {
 		h.mu.Unlock()
 	}
 	for _, d := range c.mounts {
-		said, _, err := commandWithin(patience, c.net.A, c.Binary, "stats", d.dir)
+		said, _, err := commandWithin(answerTimeout, c.net.A, c.Binary, "stats", d.dir)
 		if err != nil {
 			said += fmt.Sprintln(err)
 		}
@@ -79,8 +79,8 @@ func (p *process) inKernel() (state, threads string) {
 	return state, threads
 }
 
-// dump has daemons and server say what their goroutines do, and what the server has
-// counted. It ends them.
+// dump makes daemons and server print their goroutines, and the server its counters.
+// It ends them.
 func (c *run) dump() {
 	c.dumped = true
 	for _, d := range c.mounts {
@@ -88,13 +88,13 @@ func (c *run) dump() {
 	}
 	if s := c.server; s != nil && s.process != nil && s.alive() {
 		s.signal(syscall.SIGCONT)
-		said, err := s.sayWithin(patience, "stats")
+		said, err := s.queryWithin(answerTimeout, "stats")
 		fmt.Fprintf(&c.seen, "the server has counted: %s %v\n", said, err)
 		s.quit()
 	}
 }
 
-// quit has a Go program print its goroutines, which ends it.
+// quit makes a Go program print its goroutines, which ends it.
 func (p *process) quit() {
 	if !p.alive() {
 		return
@@ -103,6 +103,6 @@ func (p *process) quit() {
 	p.signal(syscall.SIGCONT)
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(answerTimeout):
 	}
 }

@@ -23,8 +23,8 @@ func Main(words []string) int {
 		err = RunWorker(words[1])
 	case len(words) == 2 && words[0] == "serve":
 		err = RunServer(words[1])
-	case len(words) == 2 && words[0] == "tease":
-		err = RunTeaser(words[1])
+	case len(words) == 2 && words[0] == "randomops":
+		err = RunRandomOps(words[1])
 	case len(words) == 2 && words[0] == "cell":
 		err = runInside(words[1])
 	default:
@@ -100,11 +100,11 @@ var (
 	kinds      = []string{"buffered", "direct", "mmap", "append", "names"}
 )
 
-// deck is all cells, in an order in which each fault comes once before one comes
+// schedule is all cells, in an order in which each fault comes once before one comes
 // again. It says what does not apply.
-func (p *plan) deck() (all []Cell, skipped map[string]string) {
+func (p *plan) schedule() (all []Cell, skipped map[string]string) {
 	skipped = map[string]string{}
-	r := dice(p.seed, "deck")
+	r := random(p.seed, "deck")
 	var hands [][]Cell
 	for _, name := range order {
 		f := faults[name]
@@ -166,7 +166,7 @@ func coordinate(words []string) (ok bool, err error) {
 	if p.out == "" {
 		p.out = filepath.Join(os.TempDir(), fmt.Sprint("torture-", p.seed))
 	}
-	cells, skipped := p.deck()
+	cells, skipped := p.schedule()
 	if len(cells) == 0 {
 		return false, errors.New("no such cells")
 	}

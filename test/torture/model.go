@@ -58,7 +58,7 @@ type file struct {
 	others bool
 }
 
-// write notes that [off, off+n) is about to be written.
+// write records that [off, off+n) is about to be written.
 func (f *file) write(off, n int64, number uint32) {
 	from, to := int(off/unit), int((off+n)/unit)
 	if more := to - len(f.last); more > 0 {
@@ -71,7 +71,7 @@ func (f *file) write(off, n int64, number uint32) {
 	}
 }
 
-// acknowledge notes that all writes are said to be safe.
+// acknowledge records that all writes are acknowledged as stable.
 func (f *file) acknowledge() {
 	for i := range f.last {
 		if !f.doubt[i] {
@@ -80,7 +80,7 @@ func (f *file) acknowledge() {
 	}
 }
 
-// fail notes that an error was reported.
+// fail records that an error was reported.
 func (f *file) fail() {
 	for i := range f.last {
 		if f.acked[i] != f.last[i] {
@@ -103,9 +103,9 @@ func (f *file) read(b []byte, off int64) (lost int, err error) {
 	})
 }
 
-// settled checks the whole content of a file that nobody uses any more. lost
+// checkFinal checks the whole content of a file that is not in use any more. lost
 // counts bytes that were acknowledged and are not there.
-func (f *file) settled(b []byte) (lost int, err error) {
+func (f *file) checkFinal(b []byte) (lost int, err error) {
 	whole := b
 	if f.others {
 		b = b[:min(len(b), len(f.last)*unit)]
@@ -133,7 +133,7 @@ func (f *file) check(b []byte, off int64, least func(int) uint32) (lost int, fir
 		}
 	}
 	if len(b)%unit != 0 {
-		// A torn end of a file is fine if it was not acknowledged.
+		// An incomplete last unit is allowed if it was not acknowledged.
 		tail := len(b) % unit
 		if i := int(off/unit) + len(b)/unit; i < len(f.acked) && f.acked[i] != 0 {
 			lost += unit - tail
@@ -165,7 +165,7 @@ func (f *file) check(b []byte, off int64, least func(int) uint32) (lost int, fir
 	return lost, first
 }
 
-// displaced says whether a unit is of this file, but of another place.
+// displaced reports whether a unit is of this file, but of another place.
 func (f *file) displaced(b []byte) bool {
 	_, err := written(b, f.id, binary.LittleEndian.Uint32(b[12:]))
 	return err == nil
@@ -206,7 +206,7 @@ func (s *names) of(path string) *name {
 	return n
 }
 
-// begin notes a call that is about to make names be one of states.
+// begin records a call that is about to make names be one of states.
 func (s *names) begin(to map[string][]string) {
 	c := change{}
 	for path, after := range to {
@@ -217,7 +217,7 @@ func (s *names) begin(to map[string][]string) {
 	s.pending = append(s.pending, c)
 }
 
-// end notes how the last call ended: done, or unknown.
+// end records how the last call ended: done, or unknown.
 func (s *names) end(done bool) {
 	if !done {
 		return

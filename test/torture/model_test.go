@@ -43,7 +43,7 @@ func TestModelOfData(t *testing.T) {
 	} {
 		f := &file{id: 3}
 		c.do(f)
-		lost, err := f.settled(c.have)
+		lost, err := f.checkFinal(c.have)
 		if lost != c.lost || (err != nil) != c.bad {
 			t.Errorf("%s: lost %d, want %d; %v", name, lost, c.lost, err)
 		}

@@ -37,8 +37,8 @@ type used struct {
 	whole  int64
 	buf    []byte
 	mapped []byte
-	// suspect is what was read though something later had been written: so it is
-	// after a write in the background has failed, which the next sync must say.
+	// suspect is old data that was read although newer data had been written: that
+	// happens after a background write has failed, which the next sync must report.
 	suspect string
 }
 
@@ -53,8 +53,8 @@ func (w *worker) flags() int {
 }
 
 // useFile makes a file and uses it until the worker is stopped, or after an
-// error of an append, of which nobody knows where the next will go. It returns
-// false when the mount is gone.
+// error of an append, after which the place of the next append is unknown. It
+// returns false when the mount is gone.
 func (w *worker) useFile(r *rand.Rand) bool {
 	n := int(w.files.Add(1)) + w.base()
 	u := &used{worker: w, r: r, n: n, path: fmt.Sprintf("w%d-%d", w.Number, n), high: most}
@@ -74,12 +74,12 @@ func (w *worker) useFile(r *rand.Rand) bool {
 	// O_DIRECT wants aligned memory.
 	buf, err := unix.Mmap(-1, 0, most, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		w.tell(evBad, "memory:", err)
+		w.emit(evBad, "memory:", err)
 		return false
 	}
 	defer unix.Munmap(buf)
 	u.buf = buf
-	w.tell(evOpen, n, u.model.id, u.low, u.Kind == "mmap" || u.Shared != "", u.path)
+	w.emit(evOpen, n, u.model.id, u.low, u.Kind == "mmap" || u.Shared != "", u.path)
 	for !w.stop.Load() {
 		err := u.open()
 		if err == nil {
@@ -102,7 +102,7 @@ func (w *worker) useFile(r *rand.Rand) bool {
 func (u *used) failed(what string, err error) error {
 	u.model.fail()
 	u.suspect = ""
-	u.tell(evError, u.n, int(number(err)), what, err)
+	u.emit(evError, u.n, int(number(err)), what, err)
 	return err
 }
 
@@ -134,7 +134,7 @@ func (u *used) close() error {
 		_ = unix.Munmap(u.mapped)
 		u.mapped = nil
 	}
-	u.tell(evSync, u.n)
+	u.emit(evSync, u.n)
 	if err := u.f.Close(); err != nil {
 		return u.failed("close", err)
 	}
@@ -222,7 +222,7 @@ func (u *used) change() (err error) {
 	}
 	defer unlock()
 	u.model.write(off, n, u.write)
-	u.tell(evWrite, u.n, off, n, u.write)
+	u.emit(evWrite, u.n, off, n, u.write)
 	if u.Fork && u.r.IntN(3) == 0 {
 		done := make(chan struct{})
 		go func() { defer close(done); u.child(u.f) }()
@@ -240,7 +240,7 @@ func (u *used) change() (err error) {
 	if err != nil {
 		return u.failed("write", err)
 	}
-	u.tell(evDone, u.n)
+	u.emit(evDone, u.n)
 	return nil
 }
 
@@ -260,7 +260,7 @@ func (u *used) lock(off, n int64) (unlock func(), err error) {
 }
 
 func (u *used) sync() (err error) {
-	u.tell(evSync, u.n)
+	u.emit(evSync, u.n)
 	what := "fsync"
 	switch {
 	case u.mapped != nil && u.r.IntN(2) == 0:
@@ -279,11 +279,11 @@ func (u *used) sync() (err error) {
 
 func (u *used) acknowledged(by string) {
 	if u.suspect != "" {
-		u.tell(evBad, u.path, u.suspect+"; and then", by, "said that all is well")
+		u.emit(evBad, u.path, u.suspect+"; and then", by, "said that all is well")
 		u.suspect = ""
 	}
 	u.model.acknowledge()
-	u.tell(evAck, u.n)
+	u.emit(evAck, u.n)
 }
 
 func (u *used) look() error {
@@ -303,13 +303,13 @@ func (u *used) look() error {
 	if _, err := u.model.read(b, off); errors.Is(err, errOlder) {
 		u.suspect = fmt.Sprint("read: ", err)
 	} else if err != nil {
-		u.tell(evBad, u.path, "read:", err)
+		u.emit(evBad, u.path, "read:", err)
 	}
-	u.tell(evRead, u.n)
+	u.emit(evRead, u.n)
 	return nil
 }
 
-// inDoubt says whether an error leaves the size open.
+// inDoubt reports whether an error leaves the size open.
 func (f *file) inDoubt() bool {
 	for _, x := range f.doubt {
 		if x {

@@ -12,7 +12,7 @@ import (
 )
 
 // A name's state is "-", "d" and a mode, "l" and a target, or "f", a mode and the
-// content, as stateOf tells it.
+// content, as stateOf returns it.
 
 // stateOf is the state of what path names.
 func stateOf(at string) (string, error) {
@@ -60,24 +60,24 @@ func (w *worker) useNames(n int, r *rand.Rand) {
 	}
 }
 
-// do makes a call that changes names, and says whether it succeeded.
+// do makes a call that changes names, and reports whether it succeeded.
 func (m *namer) do(to map[string][]string, what string, call func() error) bool {
 	m.model.begin(to)
 	words := []any{evBegin, m.n}
 	for p, states := range to {
 		words = append(words, p+"="+strings.Join(states, "|"))
 	}
-	m.tell(words...)
+	m.emit(words...)
 	err := call()
 	if err != nil {
-		m.tell(evError, m.n, int(number(err)), what, err)
+		m.emit(evError, m.n, int(number(err)), what, err)
 		if lasting(err) {
 			m.stop.Store(true)
 		}
 		pause()
 	}
 	m.model.end(err == nil)
-	m.tell(evEnd, m.n, err == nil)
+	m.emit(evEnd, m.n, err == nil)
 	return err == nil
 }
 
@@ -169,7 +169,7 @@ func (m *namer) chmod(p string) {
 func (m *namer) list() {
 	ents, err := os.ReadDir(m.dir)
 	if err != nil {
-		m.tell(evError, m.n, int(number(err)), "readdir", err)
+		m.emit(evError, m.n, int(number(err)), "readdir", err)
 		if lasting(err) {
 			m.stop.Store(true)
 		}
@@ -180,11 +180,11 @@ func (m *namer) list() {
 	for _, e := range ents {
 		p := path.Join(m.dir, e.Name())
 		if there[p] {
-			m.tell(evBad, "listed twice:", p)
+			m.emit(evBad, "listed twice:", p)
 		}
 		there[p] = true
 		if m.model.all[p] == nil && !strings.HasPrefix(e.Name(), ".nfs") {
-			m.tell(evBad, "listed, and nobody made it:", p)
+			m.emit(evBad, "listed, and was never made:", p)
 		}
 	}
 	for p, n := range m.model.all {
@@ -192,7 +192,7 @@ func (m *namer) list() {
 			continue
 		}
 		if there[p] != (n.states[0] != absent) {
-			m.tell(evBad, fmt.Sprintf("listed %v, and it is %q: %s", there[p], n.states[0], p))
+			m.emit(evBad, fmt.Sprintf("listed %v, and it is %q: %s", there[p], n.states[0], p))
 		}
 	}
 	if files := m.certain("f:"); len(files) > 0 {
@@ -200,10 +200,10 @@ func (m *namer) list() {
 		got, err := stateOf(p)
 		switch {
 		case err != nil:
-			m.tell(evError, m.n, int(number(err)), "look", err)
+			m.emit(evError, m.n, int(number(err)), "look", err)
 		case got != m.model.of(p).states[0]:
-			m.tell(evBad, fmt.Sprintf("%s is %q, want %q", p, got, m.model.of(p).states[0]))
+			m.emit(evBad, fmt.Sprintf("%s is %q, want %q", p, got, m.model.of(p).states[0]))
 		}
 	}
-	m.tell(evRead, m.n)
+	m.emit(evRead, m.n)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/rdmafs/rdmafs/test/netns"
 )
 
-// guard is when something is taken to hang. It is far beyond every timeout of
-// the mounts, and beyond what a busy machine needs.
+// guard is after how long something is considered hung. It is far beyond every
+// timeout of the mounts, and beyond what a busy machine needs.
 const guard = 100 * time.Second
 
 var errHangs = errors.New("hangs")
@@ -151,12 +151,12 @@ func (s *server) boot() error {
 	}
 }
 
-// say gives a command and returns the answer.
-func (s *server) say(format string, args ...any) (string, error) {
-	return s.sayWithin(guard, fmt.Sprintf(format, args...))
+// query sends a command and returns the answer.
+func (s *server) query(format string, args ...any) (string, error) {
+	return s.queryWithin(guard, fmt.Sprintf(format, args...))
 }
 
-func (s *server) sayWithin(limit time.Duration, line string) (string, error) {
+func (s *server) queryWithin(limit time.Duration, line string) (string, error) {
 	if _, err := io.WriteString(s.in, line+"\n"); err != nil {
 		return "", fmt.Errorf("server: %s: %w", line, err)
 	}
@@ -173,9 +173,9 @@ func (s *server) sayWithin(limit time.Duration, line string) (string, error) {
 	}
 }
 
-// tell is for commands that only can fail by a mistake.
-func (s *server) tell(format string, args ...any) error {
-	_, err := s.say(format, args...)
+// order sends a command that succeeds unless the command is wrong.
+func (s *server) order(format string, args ...any) error {
+	_, err := s.query(format, args...)
 	return err
 }
 
@@ -239,7 +239,7 @@ func poll(what string, ok func() (bool, error)) error {
 	}
 }
 
-// command runs a command to its end and returns what it said.
+// command runs a command to its end and returns its output.
 func command(at netns.Host, words ...string) (said string, code int, err error) {
 	return commandWithin(guard, at, words...)
 }

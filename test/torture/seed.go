@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// dice are those of one purpose: the same for the same seed and words.
-func dice(seed uint64, words ...string) *rand.Rand {
+// random is the source for one purpose: the same for the same seed and words.
+func random(seed uint64, words ...string) *rand.Rand {
 	h := fnv.New64a()
 	for _, w := range words {
 		h.Write([]byte(w))

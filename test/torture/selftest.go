@@ -2,13 +2,13 @@ package torture
 
 import "fmt"
 
-// liar is no fault of the deck: with it, a cell must find bytes lost.
+// liar is no fault of the schedule: with it, a cell must find bytes lost.
 const liar = "server that lies"
 
 func init() {
 	faults[liar] = &fault{what: "COMMIT and stable WRITE do nothing and say that they did", lossy: true, run: func(c *run) error {
 		// To the end: an honest COMMIT would make up for it.
-		if err := c.server.tell("lie"); err != nil {
+		if err := c.server.order("lie"); err != nil {
 			return err
 		}
 		if err := c.progress(5, 1); err != nil {
@@ -18,7 +18,8 @@ func init() {
 	}}
 }
 
-// selftest, of kinds whose data waits for COMMIT, sees that a server that drops what it has acknowledged is found out.
+// selftest checks, with kinds whose data waits for COMMIT, that a server is detected that
+// drops data that it has acknowledged.
 func selftest(bin string, seed uint64) error {
 	for _, t := range transports {
 		for _, k := range []string{"buffered", "mmap", "append"} {

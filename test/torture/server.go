@@ -32,7 +32,7 @@ type place struct {
 	Seed      uint64
 	// Proxy lets records of TCP be tampered with.
 	Proxy bool
-	// Lies: the server can be told to lie.
+	// Lies: the server accepts the command to lie.
 	Lies bool
 }
 
@@ -41,7 +41,7 @@ const (
 	rdmaPort = 20049
 )
 
-// RunServer is the main function of a server. It says "ready", and answers each
+// RunServer is the main function of a server. It prints "ready", and answers each
 // line of standard input: a command of package script, "crash", "struck", "stats",
 // or, of a server that lies, "lie" with the name of a lie, "told" and "truth", both of which
 // are answered with how often the lie was told.

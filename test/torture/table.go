@@ -25,7 +25,7 @@ func (s *sum) add(r Result) {
 	}
 }
 
-// table is what came of all cells.
+// table has the results of all cells.
 type table struct {
 	mu     sync.Mutex
 	fields map[[2]string]*sum
@@ -38,7 +38,7 @@ type table struct {
 
 func newTable() *table { return &table{fields: map[[2]string]*sum{}, rows: map[string]*sum{}} }
 
-// take notes a result, and tells of a failure at once.
+// take adds a result, and prints a failure at once.
 func (t *table) take(p *plan, r Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestMain lets the processes of a cell be this program.
+// TestMain runs this program as the processes of a cell, too.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 {
 		switch os.Args[1] {
@@ -62,18 +62,18 @@ func TestFindsLies(t *testing.T) {
 	}
 }
 
-// TestDeck: each fault comes once before one comes again, a seed makes the same
-// deck, and what is left out has a reason.
-func TestDeck(t *testing.T) {
+// TestSchedule: each fault comes once before one comes again, a seed makes the
+// same schedule, and what is left out has a reason.
+func TestSchedule(t *testing.T) {
 	p, err := parse([]string{"-seed", "5"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, skipped := p.deck()
+	all, skipped := p.schedule()
 	if len(all)+len(skipped) != len(order)*len(transports)*len(kinds) {
 		t.Errorf("%d cells and %d left out, of %d faults", len(all), len(skipped), len(order))
 	}
-	again, _ := p.deck()
+	again, _ := p.schedule()
 	if fmt.Sprint(all) != fmt.Sprint(again) {
 		t.Error("the same seed made another deck")
 	}
@@ -95,7 +95,7 @@ func TestDeck(t *testing.T) {
 	}
 }
 
-// asleep is no fault of the deck: the server sleeps for longer than a mount waits.
+// asleep is no fault of the schedule: the server sleeps for longer than a mount waits.
 const asleep = "server asleep"
 
 func init() {

@@ -23,7 +23,7 @@ type job struct {
 	Number int
 	Seed   uint64
 	Files  int
-	// Fork has children inherit and close descriptors while they are written to.
+	// Fork makes children inherit and close descriptors while they are written to.
 	Fork bool
 	// Shared is a file that others use too; each keeps to its own part, under a
 	// lock.
@@ -33,7 +33,7 @@ type job struct {
 // worker uses a mount.
 type worker struct {
 	job
-	teller
+	eventWriter
 	stop atomic.Bool
 	// next is the number of the next file.
 	files atomic.Int32
@@ -52,7 +52,7 @@ func RunWorker(arg string) error {
 	syscall.Umask(0)
 	var all sync.WaitGroup
 	for n := range w.Files {
-		r := dice(w.Seed, w.Kind, fmt.Sprint(w.Number, n))
+		r := random(w.Seed, w.Kind, fmt.Sprint(w.Number, n))
 		all.Go(func() {
 			if w.Kind == "names" {
 				w.useNames(n, r)
@@ -66,12 +66,12 @@ func RunWorker(arg string) error {
 		})
 	}
 	all.Wait()
-	w.tell(evFinish)
+	w.emit(evFinish)
 	return nil
 }
 
-// runOrders takes orders from standard input: a byte has the worker execute
-// itself anew, the end has it stop. It reads no byte ahead, so that none is lost.
+// runOrders takes orders from standard input: at a byte the worker executes itself
+// anew, at the end it stops. It reads no byte ahead, so that none is lost.
 func (w *worker) runOrders() {
 	b := make([]byte, 1)
 	for {
@@ -96,17 +96,16 @@ func (w *worker) again() {
 	if err == nil {
 		err = syscall.Exec(self, []string{"torture", "worker", string(arg)}, os.Environ())
 	}
-	w.tell(evBad, "exec:", err)
+	w.emit(evBad, "exec:", err)
 }
 
 // base is added to the numbers of files after an exec, so that they are new.
 func (w *worker) base() int { return w.Number / 1000 * 1000 }
 
-// pause lets others go first after an error: what failed will hardly work at
-// once.
+// pause waits a little after an error: what failed is unlikely to work at once.
 func pause() { time.Sleep(5 * time.Millisecond) }
 
-// lasting says whether an error means that this mount is gone for good.
+// lasting reports whether an error means that this mount is gone for good.
 func lasting(err error) bool {
 	switch number(err) {
 	case syscall.ENOTCONN, syscall.ECONNABORTED, syscall.ENODEV, syscall.ECONNREFUSED:

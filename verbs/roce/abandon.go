@@ -10,8 +10,8 @@ import (
 )
 
 // abandon ends all that uses the port because its socket does not receive any
-// more: connections, those that are being set up, and listeners. Whoever is told
-// can have the address again, with another port. Only the reader calls it.
+// more: connections, those that are being set up, and listeners. Their users can use
+// the address again, with another port. Only the reader calls it.
 func (p *port) abandon(err error) {
 	err = fmt.Errorf("UDP socket of %v: %w", p.sock.Local(), err)
 	p.cmMu.Lock()
@@ -21,7 +21,7 @@ func (p *port) abandon(err error) {
 	for id := range waiting {
 		p.cm.Close(time.Now(), id)
 	}
-	p.settle() // tells the peers, if the socket still sends
+	p.dispatch() // ends the connections at the peers, if the socket still sends
 	p.sock.Close()
 
 	p.mu.Lock()
@@ -35,7 +35,7 @@ func (p *port) abandon(err error) {
 		c.mu.Lock()
 		c.parted = true
 		if c.q.State() == rc.Idle && waiting[c.id] == c {
-			c.settled <- err // for Dial
+			c.outcome <- err // for Dial
 		}
 		c.fail("receive", err)
 		c.mu.Unlock()

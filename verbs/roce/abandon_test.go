@@ -16,7 +16,7 @@ import (
 )
 
 // hearErrors has the socket of an address fail to receive once an ICMP message
-// tells that a port is closed, which such a socket is not told otherwise.
+// reports that a port is closed, which such a socket does not learn otherwise.
 func hearErrors(t *testing.T, at netip.Addr) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")

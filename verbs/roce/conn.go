@@ -27,15 +27,15 @@ type conn struct {
 	qpn    uint32
 	psn    packet.PSN // of the peer's first request
 
-	// Settled at set-up, before the connection is shared.
+	// Set during set-up, before the connection is shared.
 	private  []byte
 	readsOut int
-	// settled gets the outcome of a dial.
-	settled chan error
+	// outcome gets that of a dial.
+	outcome chan error
 
 	// waiting makes Wait exclusive.
 	waiting sync.Mutex
-	// wake gets a Wait back that sleeps, or is about to.
+	// wake wakes a Wait that sleeps, or is about to.
 	wake chan struct{}
 	once sync.Once
 
@@ -45,14 +45,14 @@ type conn struct {
 	// mtu is the path MTU; dialed: it is this side's choice.
 	mtu    int
 	dialed bool
-	// told: the connection manager knows that the connection is established;
-	// parted, that it is over.
-	told, parted, closed bool
-	// waits: a Wait wants to know of the next completion.
+	// established and parted: the connection manager knows that the connection is
+	// established, or is over.
+	established, parted, closed bool
+	// waits: a Wait is to be woken for the next completion.
 	waits bool
-	// owes: an acknowledgement waits for the user to post something or to Wait
-	// again.
-	owes bool
+	// ackPending: an acknowledgement is not sent yet, but with what the user posts
+	// next, or by its next Wait.
+	ackPending bool
 	// sendErr is why the system last refused a packet.
 	sendErr error
 	err     error
@@ -74,7 +74,7 @@ func (d *device) newConn(local, remote netip.AddrPort, o *verbs.ConnOptions) (*c
 	}
 	c := &conn{
 		dev: d, port: p, path: path, local: local, remote: remote, psn: packet.PSN(random24()),
-		settled: make(chan error, 1),
+		outcome: make(chan error, 1),
 		wake:    make(chan struct{}, 1),
 		head:    make([]byte, 0, packet.MaxHeader),
 		q:       rc.New(rc.Config{SendQueue: o.SendQueue, RecvQueue: o.RecvQueue, Address: d.Address}),
@@ -121,7 +121,7 @@ func (c *conn) fail(op string, err error) {
 
 // flush sends what is to be sent now. mu is held.
 func (c *conn) flush(now time.Duration) {
-	c.owes = false
+	c.ackPending = false
 	if c.q.Missed() {
 		c.batch.Lost()
 	}
@@ -149,28 +149,28 @@ func (c *conn) flush(now time.Duration) {
 func (c *conn) notify() {
 	if c.waits && (c.q.Completed() || c.q.Err() != nil) {
 		c.waits = false
-		c.poke()
+		c.wakeWait()
 		c.port.interrupt(c)
 	}
 }
 
-// unlock unlocks mu and tells the connection manager what it has to know: it
-// comes before mu in the lock order. mu is held.
+// unlock unlocks mu, and then reports a change of state to the connection manager,
+// whose lock comes before mu in the lock order. mu is held.
 func (c *conn) unlock() {
 	c.learn()
-	var tell func(*conn)
+	var report func(*conn)
 	switch s := c.q.State(); {
 	case c.id == 0:
 	case s == rc.Failed && !c.parted:
 		c.parted = true
-		tell = c.port.part
-	case s == rc.Established && !c.told:
-		c.told = true
-		tell = c.port.heard
+		report = c.port.part
+	case s == rc.Established && !c.established:
+		c.established = true
+		report = c.port.heard
 	}
 	c.mu.Unlock()
-	if tell != nil {
-		tell(c)
+	if report != nil {
+		report(c)
 	}
 }
 
@@ -261,7 +261,7 @@ func (c *conn) look(ctx context.Context, wc []verbs.Completion) (n int, err erro
 	if n = c.q.Reap(wc); n > 0 {
 		return n, nil
 	}
-	if c.owes {
+	if c.ackPending {
 		c.flush(c.port.now())
 	}
 	if err = c.ended(); err == nil {

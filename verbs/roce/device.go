@@ -17,7 +17,7 @@ type Config struct {
 	// Local is the address to dial from unless ConnOptions says otherwise. If it
 	// is not valid the route decides.
 	Local netip.Addr
-	// Log may be nil. It gets what is worth knowing and no error.
+	// Log may be nil. It gets what a person should know and is no error.
 	Log *slog.Logger
 }
 

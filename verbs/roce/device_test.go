@@ -22,7 +22,7 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestPortTaken: whoever meets another owner of the port is told.
+// TestPortTaken: if the port has another owner, the error says so.
 func TestPortTaken(t *testing.T) {
 	at := rocetest.Loopback(t)
 	s, err := udp.Open(at)

@@ -29,7 +29,7 @@ func (d *device) Dial(ctx context.Context, to netip.AddrPort, o verbs.ConnOption
 	if err != nil {
 		return nil, dialError(to, err)
 	}
-	// Nothing listens on the port that is shown; it tells connections apart.
+	// Nothing listens on this port; it only distinguishes connections.
 	c, err := d.newConn(netip.AddrPortFrom(route.Local, uint16(random24())|0xc000), to, &o)
 	if err != nil {
 		return nil, dialError(to, err)
@@ -56,7 +56,7 @@ func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions, mtu int) erro
 		return dialError(c.remote, err)
 	}
 	select {
-	case err := <-c.settled:
+	case err := <-c.outcome:
 		if err != nil {
 			return cm.DialError(c.remote, err)
 		}
@@ -66,7 +66,7 @@ func (c *conn) initiate(ctx context.Context, o *verbs.ConnOptions, mtu int) erro
 	}
 }
 
-// ask has the connection manager ask the peer for the connection.
+// ask requests the connection from the peer, by the connection manager.
 func (c *conn) ask(o *verbs.ConnOptions, mtu int) error {
 	p := c.port
 	p.cmMu.Lock()
@@ -80,6 +80,6 @@ func (c *conn) ask(o *verbs.ConnOptions, mtu int) error {
 		return err
 	}
 	p.known(c, id)
-	p.settle()
+	p.dispatch()
 	return nil
 }

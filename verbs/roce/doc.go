@@ -1,11 +1,11 @@
 // Package roce is the pure-Go RoCEv2 provider: Reliable Connected queue pairs
 // over the operating system's UDP, set up by the InfiniBand connection
 // manager, as initiator and as responder. It needs no RDMA hardware and no
-// privileges, but port 4791 of the address that it speaks from.
+// privileges, but port 4791 of the address that it sends from.
 //
 // It owns what ties its parts together: packet (headers), rc (the queue pair as
 // a machine), cm (the connection manager as a machine) and udp (sockets, the
-// invariant CRC, routes). It refuses atomics and immediate data. A packet
+// invariant CRC, routes). It has no atomics and immediate data. A packet
 // reaches a queue pair only when it comes from the address of its peer; what it
 // may do there, rc says.
 //
@@ -29,17 +29,17 @@
 //     connection ends in seconds, and the next to that peer has half of it, for as
 //     long as the device is open.
 //   - A peer that is gone is noticed within about half a minute: a silent
-//     connection is probed with a WRITE of nothing.
+//     connection is probed with a zero-length WRITE.
 //
 // # Who reads the socket
 //
 // A device has one port (socket) for each local address that it uses, and all
-// connections of that address share it. Whoever waits for a completion and finds nobody
-// reading becomes the reader: it takes packets of all connections until one of its
-// own has brought a completion, and wakes the others for theirs. When it leaves,
-// another that waits goes on. When nobody waits, runRead reads, so that the
-// peers' requests and acknowledgements are served whatever the users do; it leaves
-// the role to the first that waits, once it has woken it.
+// connections of that address share it. A Wait that finds no reader becomes the
+// reader: it receives the packets of all connections until its own connection has
+// a completion, and wakes the Waits of the others for theirs. When it returns,
+// another waiting Wait becomes the reader. When none waits, runRead reads, so that
+// the peers' requests and acknowledgements are processed whatever the users do; it
+// hands the role to the first Wait that waits, once it has woken it.
 //
 // A reader that is about to return a completion leaves the acknowledgement that
 // goes with it to what its user posts next, or to its next Wait, or to the next

@@ -91,7 +91,7 @@ func (r *request) Reject(private []byte) error {
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
 	err := p.cm.Reject(time.Now(), r.id, private)
-	p.settle()
+	p.dispatch()
 	return errors.Join(long, err)
 }
 
@@ -146,6 +146,6 @@ func (r *request) respond(ctx context.Context, c *conn, o *verbs.ConnOptions) er
 	}
 	r.used = true
 	p.known(c, r.id)
-	p.settle()
+	p.dispatch()
 	return nil
 }

@@ -40,8 +40,9 @@ func (c *conn) side(readsIn, readsOut, mtu int) cm.Side {
 	return s
 }
 
-// settle carries out what the connection manager has come to. cmMu is held.
-func (p *port) settle() {
+// dispatch carries out the events of the connection manager and sends its
+// datagrams. cmMu is held.
+func (p *port) dispatch() {
 	events, out := p.cm.Take()
 	for i := range events {
 		p.carryOut(&events[i])
@@ -50,7 +51,7 @@ func (p *port) settle() {
 		p.datagram(&out[i])
 	}
 	if p.cmBatch.Len() > 0 {
-		p.sock.Send(&p.cmBatch) // what is not sent is lost under way
+		p.sock.Send(&p.cmBatch) // a datagram that cannot be sent counts as lost
 	}
 	if at := p.cm.Deadline(); !at.IsZero() {
 		p.arm(at.Sub(p.start))
@@ -60,7 +61,7 @@ func (p *port) settle() {
 func (p *port) datagram(d *cm.Datagram) {
 	path, err := udp.NewPath(d.From, d.To)
 	if err != nil {
-		return // nobody has such an address
+		return // no host has such an address
 	}
 	h := packet.Header{Op: packet.DatagramSend, PKey: packet.DefaultPKey, DestQP: cmQPN,
 		DETH: packet.DETH{QKey: cmQKey, SrcQP: cmQPN}}
@@ -79,26 +80,26 @@ func (p *port) manage(from, to netip.Addr, h *packet.Header, mad []byte) {
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
 	p.cm.Receive(time.Now(), from, to, mad)
-	p.settle()
+	p.dispatch()
 }
 
-// tick tells the connection manager the time.
+// tick runs the timers of the connection manager.
 func (p *port) tick() {
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
 	p.cm.Tick(time.Now())
-	p.settle()
+	p.dispatch()
 }
 
-// heard tells the connection manager that the peer of c has sent a request.
+// heard reports to the connection manager that the peer of c has sent a request.
 func (p *port) heard(c *conn) {
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
 	p.cm.Heard(time.Now(), c.id)
-	p.settle()
+	p.dispatch()
 }
 
-// part tells the connection manager, and by it the peer, that c is over.
+// part reports to the connection manager, and by it to the peer, that c is over.
 func (p *port) part(c *conn) {
 	p.cmMu.Lock()
 	defer p.cmMu.Unlock()
@@ -106,10 +107,10 @@ func (p *port) part(c *conn) {
 		delete(p.conns, c.id)
 		p.cm.Close(time.Now(), c.id)
 	}
-	p.settle()
+	p.dispatch()
 }
 
-// known has events of id come to c. cmMu is held.
+// known routes events of id to c. cmMu is held.
 func (p *port) known(c *conn, id cm.ID) {
 	p.conns[id] = c
 	c.mu.Lock()
@@ -132,20 +133,20 @@ func (p *port) carryOut(e *cm.Event) {
 	now := p.now()
 	switch e.Kind {
 	case cm.Connected:
-		c.told = true
+		c.established = true
 		c.private, c.readsOut = e.Private, int(e.ReadsOut)
 		c.connect(now, &e.Peer, e.ReadsIn, e.ReadsOut, c.mtu)
 		c.q.Establish()
-		c.settled <- nil
+		c.outcome <- nil
 	case cm.Established:
-		c.told = true
+		c.established = true
 		c.q.Establish()
 		c.flush(now)
 	case cm.Failed, cm.Disconnected:
 		delete(p.conns, e.ID)
 		c.parted = true
 		if c.q.State() == rc.Idle {
-			c.settled <- e.Err
+			c.outcome <- e.Err
 			return
 		}
 		c.fail("transfer", e.Err)

@@ -9,9 +9,9 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
-// pathMTUs remembers for which peers the route's MTU promises too much: a switch
-// or the peer itself may take less, and nothing on the way says so (see
-// rc/passage.go). It is for as long as the device is open.
+// pathMTUs remembers the peers for which the route's MTU is too large: a switch or
+// the peer itself may take less, and no host on the path reports it (see
+// rc/passage.go). It lasts as long as the device is open.
 type pathMTUs struct {
 	log *slog.Logger
 
@@ -32,7 +32,7 @@ func (m *pathMTUs) limit(peer netip.Addr, mtu int) int {
 	return mtu
 }
 
-// lower has the next connection to a peer ask for less than mtu, which did not
+// lower makes the next connection to a peer ask for less than mtu, which did not
 // pass.
 func (m *pathMTUs) lower(peer netip.Addr, mtu int) {
 	if m.halve(peer, mtu) && m.log != nil {

@@ -41,7 +41,7 @@ func TestNarrowPath(t *testing.T) {
 		// move begins to move all of the one's memory to the other's.
 		move func(client, server *end)
 		from func(client, server *end) *end
-		// mover is whose completion tells that it is done.
+		// mover is the side whose completion shows that it is done.
 		mover func(client, server *end) *end
 	}{
 		{name: "server reads", move: func(c, s *end) {

@@ -62,7 +62,7 @@ func newPort(s *udp.Socket) *port {
 	return p
 }
 
-// close ends a port that nobody uses any more.
+// close ends a port that is not used any more.
 func (p *port) close() {
 	close(p.stop)
 	p.sock.Close()
@@ -74,7 +74,7 @@ func (p *port) close() {
 // now is the time as queue pairs know it.
 func (p *port) now() time.Duration { return time.Since(p.start) }
 
-// enter gives c a queue pair number and has its packets come to it. cmMu is held.
+// enter gives c a queue pair number and routes its packets to it. cmMu is held.
 func (p *port) enter(c *conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,15 +102,15 @@ func (p *port) find(qpn uint32) *conn {
 	return p.pairs[qpn]
 }
 
-// random24 is for what a stranger must not guess.
+// random24 is for numbers that a third party must not guess.
 func random24() uint32 {
 	var b [4]byte
 	rand.Read(b[:])
 	return binary.BigEndian.Uint32(b[:]) >> 8
 }
 
-// take hands the packets of the inbox to whom they are for. self is the
-// connection whose Wait reads, nil when none does: it needs no waking.
+// take passes the packets of the inbox to their connections. self is the
+// connection whose Wait reads, which needs no waking; nil if none reads.
 func (p *port) take(self *conn) {
 	now := p.now()
 	var h packet.Header
@@ -140,14 +140,14 @@ func (p *port) take(self *conn) {
 	c.finish(now, self)
 }
 
-// pkeyFull is the bit of a partition key that tells full members from limited
-// ones: both may talk to a full one.
+// pkeyFull is the bit of a partition key that is set for full members: limited
+// ones may only talk to those.
 const pkeyFull = 0x8000
 
-// finish sends what c has to send, wakes who waits for it, and unlocks it. It
-// returns nil, and does nothing when c is nil. For self, whose user is about to
-// be told of a completion, an acknowledgement is left to be sent with what the
-// user posts next. mu is held unless c is nil.
+// finish sends what c has to send, wakes its Wait, and unlocks it. It returns
+// nil, and does nothing when c is nil. For self, whose Wait is about to return a
+// completion, an acknowledgement is left to be sent with what the user posts
+// next. mu is held unless c is nil.
 func (c *conn) finish(now time.Duration, self *conn) *conn {
 	switch {
 	case c == nil:
@@ -156,7 +156,7 @@ func (c *conn) finish(now time.Duration, self *conn) *conn {
 		c.flush(now)
 		c.notify()
 	case c.q.Completed() && c.q.Patient():
-		c.owes = true
+		c.ackPending = true
 	default:
 		c.flush(now)
 	}
@@ -164,7 +164,7 @@ func (c *conn) finish(now time.Duration, self *conn) *conn {
 	return nil
 }
 
-// arm has runTimer look at the connections at a time.
+// arm makes runTimer look at the connections at a time.
 func (p *port) arm(at time.Duration) {
 	p.timerMu.Lock()
 	if at < p.alarm {

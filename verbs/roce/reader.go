@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// idleAfter is how long nobody may read before runRead does. Who loops over
-// Wait is back much sooner.
-const idleAfter = time.Millisecond
+// runReadDelay is how long no Wait reads before runRead does. A user that loops
+// over Wait is back much sooner.
+const runReadDelay = time.Millisecond
 
 // past is a read deadline that ends a Recv at once.
 var past = time.Unix(1, 0)
 
-// reader is the role of who reads the socket. Its fields are guarded by
-// port.mu.
+// reader is the role of reading the socket. Its fields are guarded by port.mu.
 type reader struct {
 	taken bool
-	// conn is whose Wait has the role; nil when runRead has.
+	// conn is the connection whose Wait has the role; nil when runRead has.
 	conn *conn
-	// woken: the read deadline was moved to get the reader back.
+	// woken: the read deadline was moved to wake the reader.
 	woken bool
-	// owing are connections that may owe their peers an acknowledgement: who reads
-	// next sees to it that they pay.
-	owing []*conn
+	// unacked are connections that may have an acknowledgement to send: the next
+	// reader sends it.
+	unacked []*conn
 	// parked are the connections whose Wait sleeps.
 	parked map[*conn]struct{}
-	// idle fires when runRead should look if somebody reads.
+	// idle fires when runRead should check whether a Wait reads.
 	idle *time.Timer
 }
 
@@ -57,58 +56,58 @@ func (p *port) unpark(c *conn) {
 	p.mu.Unlock()
 }
 
-// resign gives the role to one that is parked. If none is, or none takes it,
-// runRead will.
+// resign wakes a parked Wait to take the role. If there is none, or it does not
+// take it, runRead will.
 func (p *port) resign() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := &p.reader
 	if r.conn != nil {
-		r.owing = append(r.owing, r.conn)
+		r.unacked = append(r.unacked, r.conn)
 	}
 	r.taken, r.conn = false, nil
-	p.calm()
+	p.clearInterrupt()
 	for c := range r.parked {
 		delete(r.parked, c)
-		c.poke()
+		c.wakeWait()
 		break
 	}
-	r.idle.Reset(idleAfter)
+	r.idle.Reset(runReadDelay)
 }
 
-// collect has those pay that owe, except self.
-func (p *port) collect(self *conn) {
+// flushAcks sends the acknowledgements that are pending, except that of self.
+func (p *port) flushAcks(self *conn) {
 	for {
 		p.mu.Lock()
-		n := len(p.reader.owing)
+		n := len(p.reader.unacked)
 		if n == 0 {
 			p.mu.Unlock()
 			return
 		}
-		c := p.reader.owing[n-1]
-		p.reader.owing[n-1] = nil
-		p.reader.owing = p.reader.owing[:n-1]
+		c := p.reader.unacked[n-1]
+		p.reader.unacked[n-1] = nil
+		p.reader.unacked = p.reader.unacked[:n-1]
 		p.mu.Unlock()
 		if c == self {
 			continue
 		}
 		c.mu.Lock()
-		if c.owes {
+		if c.ackPending {
 			c.flush(p.now())
 		}
 		c.unlock()
 	}
 }
 
-// calm undoes interrupt. mu is held.
-func (p *port) calm() {
+// clearInterrupt undoes interrupt. mu is held.
+func (p *port) clearInterrupt() {
 	if p.reader.woken {
 		p.reader.woken = false
 		p.sock.SetReadDeadline(time.Time{})
 	}
 }
 
-// interrupt gets c back from the socket if it is the reader.
+// interrupt wakes c from the socket if it is the reader.
 func (p *port) interrupt(c *conn) {
 	p.mu.Lock()
 	if r := &p.reader; r.taken && r.conn == c && !r.woken {
@@ -118,8 +117,8 @@ func (p *port) interrupt(c *conn) {
 	p.mu.Unlock()
 }
 
-// read takes one batch of packets. It is false when there will be none any
-// more, and true without a batch when the reader is wanted back.
+// read receives one batch of packets. It is false when the socket is closed, and
+// true without a batch when the reader was interrupted.
 func (p *port) read(self *conn) bool {
 	switch err := p.sock.Recv(p.inbox); {
 	case err == nil:
@@ -127,7 +126,7 @@ func (p *port) read(self *conn) bool {
 		return true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		p.mu.Lock()
-		p.calm()
+		p.clearInterrupt()
 		p.mu.Unlock()
 		return true
 	case errors.Is(err, net.ErrClosed):
@@ -154,9 +153,9 @@ func (p *port) runRead() {
 		}
 		p.mu.Unlock()
 		if !mine {
-			continue // who has the role will set the timer
+			continue // the reader will set the timer when it resigns
 		}
-		p.collect(nil)
+		p.flushAcks(nil)
 		for more := true; more; {
 			if !p.read(nil) {
 				return
@@ -181,10 +180,10 @@ func (c *conn) await(ctx context.Context) {
 		return
 	}
 	defer p.resign()
-	p.collect(c)
+	p.flushAcks(c)
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() {
-			c.poke()
+			c.wakeWait()
 			p.interrupt(c)
 		})
 		defer stop()
@@ -196,16 +195,16 @@ func (c *conn) await(ctx context.Context) {
 	}
 }
 
-// poke has a Wait of c go on, if it is parked or about to.
-func (c *conn) poke() {
+// wakeWait wakes a Wait of c, if it is parked or about to be.
+func (c *conn) wakeWait() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
-// ready tells the reader of c that it has something to return. Only while it is
-// not does c wait.
+// ready reports whether the Wait of c, which is the reader, has something to
+// return. c.waits is set while it has not.
 func (c *conn) ready(ctx context.Context) bool {
 	select {
 	case <-c.wake:

@@ -7,10 +7,10 @@ import "fmt"
 // again sends the last datagram once more.
 func (m *Manager) again(c *conn, _ *happening) { m.send(c, c.last) }
 
-// wait heeds an MRA. It counts as a try, so that a peer cannot put us off for
-// ever.
+// wait obeys an MRA. It counts as a try, so that a peer cannot delay us without
+// end.
 func (m *Manager) wait(c *conn, h *happening) {
-	if c.tries < patiences[c.state].tries {
+	if c.tries < stateTimeouts[c.state].tries {
 		c.tries++
 	}
 	c.deadline = h.now.Add(h.wait)
@@ -46,7 +46,7 @@ func (m *Manager) rejectedByPeer(c *conn, h *happening) {
 	m.event(Event{Kind: Failed, ID: c.id, Err: rejection(h.rej)})
 }
 
-// disconnected: the peer threw an established connection away.
+// disconnected: the peer rejected an established connection.
 func (m *Manager) disconnected(c *conn, h *happening) {
 	m.event(Event{Kind: Disconnected, ID: c.id, Err: rejection(h.rej)})
 }
@@ -78,20 +78,20 @@ func (m *Manager) replaced(c *conn, h *happening) {
 	m.sendDREQ(c, h)
 }
 
-// giveUp: nobody has answered.
+// giveUp: the peer has not answered.
 func (m *Manager) giveUp(c *conn, h *happening) {
 	m.sendTimeout(c, h)
 	m.event(Event{Kind: Failed, ID: c.id, Err: fmt.Errorf("%w (%s)", ErrNoAnswer, c.remote)})
 }
 
-// undecided: the consumer has not looked at the request.
+// undecided: the consumer has not answered the request.
 func (m *Manager) undecided(c *conn, _ *happening) {
 	m.keep(c, m.rej(c, ReasonNoResources, nil, nil))
 	m.event(Event{Kind: Failed, ID: c.id, Err: errUndecided})
 }
 
-// sendTimeout tells the peer that we wait no longer. It is told by GUID, as
-// the peer may not have shown its communication ID.
+// sendTimeout tells the peer that this side waits no longer. The REJ names the
+// connection by GUID, as the peer may not have sent its communication ID.
 func (m *Manager) sendTimeout(c *conn, _ *happening) {
 	m.keep(c, m.rej(c, ReasonTimeout, be.AppendUint64(nil, m.guid), nil))
 }

@@ -9,7 +9,7 @@ import (
 // data.
 const cmaSize = 36
 
-// CMA is the addressing of a consumer that thinks in IP (annex A11.3). The
+// CMA is the addressing of a consumer that uses IP addresses (annex A11.3). The
 // destination's port is in the service ID.
 type CMA struct {
 	SrcPort  uint16

@@ -4,12 +4,12 @@
 //
 // It owns the codec of the seven messages (REQ, MRA, REJ, REP, RTU, DREQ,
 // DREP), one a file, and Manager, the state machine of both sides. Manager is
-// data (transitions.go) and knows neither sockets nor the time of day: it is
-// fed with datagrams, decisions of its user and the time, and gives out
-// datagrams and events. The user sends the datagrams as UD packets to queue
+// data (transitions.go) and has neither sockets nor a clock: its inputs are
+// datagrams, decisions of its user and the time, its outputs datagrams and
+// events. The user sends the datagrams as UD packets to queue
 // pair 1 and carries the events out.
 //
-// It refuses what NFS has no use for: path migration (LAP), service resolution
+// It does not have what NFS does not need: path migration (LAP), service resolution
 // (SIDR), transports other than reliable connected, services outside of the
 // TCP port space.
 //
@@ -20,11 +20,11 @@
 //     when its own user closed it; until timewait is over its queue pair
 //     number is Busy.
 //   - A datagram changes a connection only when it comes from the address of
-//     the connection's peer and names what only the peer was told: the random
+//     the connection's peer and names what only the peer was sent: the random
 //     communication ID, and for DREQ the queue pair too.
-//   - What strangers can make it hold is bounded: by each listener's backlog,
+//   - What third parties can make it hold is bounded: by each listener's backlog,
 //     by maxConns, and by a deadline in every state but an established one.
-//     What it sends to a stranger is never more than what came.
+//     It never sends more to them than it received.
 //
 // A Manager starts no goroutine and has no lock: its user calls it from one
 // goroutine at a time.

@@ -105,8 +105,7 @@ func uint24(b []byte) uint32 { return uint32(b[0])<<16 | uint32(b[1])<<8 | uint3
 
 func putUint24(b []byte, v uint32) { b[0], b[1], b[2] = byte(v>>16), byte(v>>8), byte(v) }
 
-// putPrivate fills a field of private data. Who made the message has checked
-// the length.
+// putPrivate fills a field of private data. The caller has checked the length.
 func putPrivate(field, private []byte) {
 	if len(private) > len(field) {
 		panic(fmt.Sprintf("cm: %d bytes of private data for a field of %d", len(private), len(field)))

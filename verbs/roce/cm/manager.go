@@ -32,7 +32,7 @@ type Side struct {
 	MTU uint8
 }
 
-// Kind says what an Event tells.
+// Kind is the kind of an Event.
 type Kind uint8
 
 const (
@@ -43,7 +43,7 @@ const (
 	Connected
 	// Established: the peer knows that we have accepted.
 	Established
-	// Failed: no connection comes of it, for the reason in Err.
+	// Failed: the connection was not established, for the reason in Err.
 	Failed
 	// Disconnected: the connection has ended, for the reason in Err.
 	Disconnected
@@ -114,7 +114,7 @@ type conn struct {
 	local, remote netip.AddrPort
 	tid           uint64
 	mine, peer    Side
-	// peerID is zero until the peer has told it.
+	// peerID is zero until the peer has sent it.
 	peerID   uint32
 	peerGUID uint64
 	listener *listener
@@ -124,7 +124,7 @@ type conn struct {
 	deadline time.Time
 }
 
-// happening is an input with what belongs to it.
+// happening is an input with its data.
 type happening struct {
 	input input
 	now   time.Time
@@ -166,7 +166,7 @@ func (m *Manager) Take() ([]Event, []Datagram) {
 // Deadline is when Tick should be called next; zero when there is no need.
 func (m *Manager) Deadline() time.Time { return m.wake }
 
-// Tick tells the time: what is due is sent again or given up.
+// Tick advances the time: what is due is sent again or given up.
 func (m *Manager) Tick(now time.Time) {
 	if m.wake.IsZero() || now.Before(m.wake) {
 		return
@@ -174,7 +174,7 @@ func (m *Manager) Tick(now time.Time) {
 	m.wake = time.Time{}
 	for _, c := range m.conns {
 		if !c.deadline.IsZero() && !now.Before(c.deadline) {
-			p := patiences[c.state]
+			p := stateTimeouts[c.state]
 			c.tries++
 			in := inTimer
 			if c.tries > p.tries {
@@ -213,10 +213,10 @@ func (m *Manager) step(c *conn, h *happening) {
 	case h.input == inMRA:
 		// wait has set the deadline and counted a try.
 	case h.input == inTimer:
-		c.deadline = after(h.now, patiences[r.to].pause(c.tries))
+		c.deadline = after(h.now, stateTimeouts[r.to].pause(c.tries))
 	case from != r.to:
 		c.tries = 0
-		c.deadline = after(h.now, patiences[r.to].pause(0))
+		c.deadline = after(h.now, stateTimeouts[r.to].pause(0))
 	}
 	m.wakeFor(c)
 }
@@ -229,7 +229,7 @@ func after(now time.Time, d time.Duration) time.Time {
 	return now.Add(d)
 }
 
-// wakeFor has Deadline reach no further than c's.
+// wakeFor makes Deadline no later than c's.
 func (m *Manager) wakeFor(c *conn) {
 	if c.state == gone || c.deadline.IsZero() {
 		return
@@ -239,7 +239,7 @@ func (m *Manager) wakeFor(c *conn) {
 	}
 }
 
-// move puts c into a state and keeps the books.
+// move puts c into a state and updates the counts.
 func (m *Manager) move(c *conn, to state) {
 	if c.listener != nil && to != reqRcvd && to != repSent && to != repWait {
 		c.listener.pending--
@@ -277,12 +277,12 @@ func (m *Manager) add(c *conn) bool {
 	return true
 }
 
-// send has a datagram sent to c's peer.
+// send queues a datagram to c's peer.
 func (m *Manager) send(c *conn, mad []byte) {
 	m.out = append(m.out, Datagram{From: c.local.Addr(), To: c.remote.Addr(), MAD: mad})
 }
 
-// keep has a datagram sent now and by again.
+// keep queues a datagram, and keeps it for again.
 func (m *Manager) keep(c *conn, mad []byte) {
 	c.last = mad
 	m.send(c, mad)

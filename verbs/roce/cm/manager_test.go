@@ -38,7 +38,7 @@ func TestConnect(t *testing.T) {
 		t.Errorf("disconnected: %v", e.Err)
 	}
 	if len(r.a.events) != 0 {
-		t.Errorf("who closed is told %+v", r.a.events)
+		t.Errorf("the side that closed got %+v", r.a.events)
 	}
 	if !r.a.m.Busy(sideA.QPN) || !r.b.m.Busy(sideB.QPN) {
 		t.Error("a queue pair is free before timewait is over")

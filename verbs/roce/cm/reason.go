@@ -11,7 +11,7 @@ import (
 // Reason is why a REJ was sent (IBTA 12.6.7.2).
 type Reason uint16
 
-// The reasons that this package gives, or tells apart.
+// The reasons that this package gives, or distinguishes.
 const (
 	ReasonNoResources    Reason = 3
 	ReasonTimeout        Reason = 4
@@ -82,7 +82,7 @@ type RejectError struct {
 
 func (e *RejectError) Error() string { return "rejected: " + e.Reason.String() }
 
-// DialError is err as package verbs has it said: a *verbs.RejectError when
+// DialError is err as an error of package verbs: a *verbs.RejectError when
 // the peer, or its service, refuses; else a *verbs.ConnError, after which
 // another try makes sense.
 func DialError(to netip.AddrPort, err error) error {

@@ -78,8 +78,8 @@ func (a *arrival) req(mad []byte) {
 		a.refuse(r.CommID, OfREQ, ReasonUnsupported)
 		return
 	}
-	// The path of the connection is the path of the request: nobody can have
-	// us send to a third party.
+	// The path of the connection is the path of the request: a sender cannot
+	// make us send to a third party.
 	if r.LocalGID != a.from || r.RemoteGID != a.to {
 		a.refuse(r.CommID, OfREQ, ReasonGID)
 		return
@@ -105,7 +105,7 @@ func (a *arrival) req(mad []byte) {
 			ReadsIn: r.ResponderResources, ReadsOut: r.InitiatorDepth,
 			AckTimeout: r.AckTimeout, Retry: r.RetryCount, RNRRetry: r.RNRRetry, MTU: r.MTU,
 		},
-		state: reqRcvd, deadline: a.now.Add(patiences[reqRcvd].first),
+		state: reqRcvd, deadline: a.now.Add(stateTimeouts[reqRcvd].first),
 	}
 	if !a.m.add(c) {
 		a.refuse(r.CommID, OfREQ, ReasonNoResources)
@@ -175,7 +175,7 @@ func (a *arrival) rej(mad []byte) {
 		return
 	}
 	if r.CommID == 0 && (c.state == activeUp || c.state == passiveUp || c.state == dreqSent) {
-		return // who refuses an established connection knows it by both names
+		return // a peer that rejects an established connection knows both IDs
 	}
 	a.m.step(c, &happening{input: inREJ, now: a.now, rej: &r})
 }
@@ -187,7 +187,7 @@ func (a *arrival) rep(mad []byte) {
 	}
 	c := a.m.conns[ID(r.RemoteID)]
 	if c == nil {
-		// Its sender is told that nobody waits any more.
+		// Its sender learns that this side does not wait any more.
 		a.refuse(r.CommID, OfREP, ReasonUnknown)
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// host is a manager and what it told its user.
+// host is a manager and its output to its user.
 type host struct {
 	m      *Manager
 	addr   netip.Addr

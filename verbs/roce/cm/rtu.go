@@ -1,6 +1,6 @@
 package cm
 
-// RTU tells the passive side that its REP has arrived (IBTA 12.6.9).
+// RTU confirms to the passive side that its REP has arrived (IBTA 12.6.9).
 type RTU struct {
 	CommID, RemoteID uint32
 }

@@ -9,7 +9,7 @@ import (
 type state uint8
 
 const (
-	// none stands in the table where an input is ignored.
+	// none is in the table where an input is ignored.
 	none state = iota
 	// gone: forgotten.
 	gone
@@ -74,10 +74,10 @@ func (i input) String() string {
 		"timer", "expired", "stale", "accept", "reject", "close", "data"}[i]
 }
 
-// patience is how long a state lasts without an input.
-type patience struct {
+// stateTimeout is how long a state lasts without an input.
+type stateTimeout struct {
 	// first is the time to the first inTimer or inExpired; it doubles up to
-	// longestPause. Zero is for ever.
+	// longestPause. Zero is without end.
 	first time.Duration
 	// tries is how many inTimer there are before inExpired.
 	tries int
@@ -86,11 +86,11 @@ type patience struct {
 // longestPause bounds how much later than the network a connection is set up.
 const longestPause = time.Second
 
-var patiences = [states]patience{
+var stateTimeouts = [states]stateTimeout{
 	reqSent: {250 * time.Millisecond, 15},
 	// Until the peer wants more time than this; see more.
 	reqWait: {0, 7},
-	// The exponent of serviceTimeout, which a peer that asks again is told.
+	// The exponent of serviceTimeout, which is sent to a peer that asks again.
 	reqRcvd: {time.Minute, 0},
 	repSent: {250 * time.Millisecond, 13},
 	repWait: {0, 6},
@@ -110,7 +110,7 @@ const serviceTimeout = 24
 const longestWait = 70 * time.Second
 
 // pause is the time to the next timer after a number of tries.
-func (p patience) pause(tries int) time.Duration {
+func (p stateTimeout) pause(tries int) time.Duration {
 	return min(p.first<<tries, longestPause+p.first)
 }
 

@@ -131,14 +131,14 @@ func TestEveryPair(t *testing.T) {
 			if kind != w.event {
 				t.Errorf("%s: event %d, want %d", name, kind, w.event)
 			}
-			// Whatever happened, no state but an established one lasts for ever.
+			// Whatever happened, no state but an established one lasts without end.
 			if c.state != gone && c.state != activeUp && c.state != passiveUp && c.deadline.IsZero() {
 				t.Errorf("%s: no deadline in state %v", name, c.state)
 			}
 		}
 	}
 	if seen != len(want) {
-		t.Errorf("%d outcomes were seen, %d are told", seen, len(want))
+		t.Errorf("%d outcomes were seen, %d are listed", seen, len(want))
 	}
 }
 

@@ -83,7 +83,7 @@ func (m *Manager) Connect(now time.Time, local, remote netip.AddrPort, mine Side
 	}
 	m.keep(c, r.Append(nil, c.tid))
 	c.state = reqSent
-	c.deadline = now.Add(patiences[reqSent].first)
+	c.deadline = now.Add(stateTimeouts[reqSent].first)
 	m.wakeFor(c)
 	return c.id, nil
 }
@@ -125,7 +125,7 @@ func (m *Manager) Close(now time.Time, id ID) {
 	}
 }
 
-// Heard tells that the peer's queue pair has sent a packet, which it does
+// Heard reports that the peer's queue pair has sent a packet, which it does
 // only when it has our REP: it counts as an RTU that was lost.
 func (m *Manager) Heard(now time.Time, id ID) {
 	if c := m.conns[id]; c != nil {

@@ -78,13 +78,13 @@ var layouts = [256]layout{
 	DatagramSend:       known | hasDETH,
 }
 
-// IsRequest tells a packet for a connection's responder.
+// IsRequest reports whether o is a packet for a connection's responder.
 func (o Opcode) IsRequest() bool { return layouts[o]&request != 0 }
 
-// IsResponse tells a packet for a connection's requester.
+// IsResponse reports whether o is a packet for a connection's requester.
 func (o Opcode) IsResponse() bool { return layouts[o]&response != 0 }
 
-// IsReadResponse tells a packet with bytes that a READ asked for.
+// IsReadResponse reports whether o is a packet with bytes that a READ asked for.
 func (o Opcode) IsReadResponse() bool { return o >= ReadResponseFirst && o <= ReadResponseOnly }
 
 var names = map[Opcode]string{

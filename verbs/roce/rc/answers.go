@@ -32,7 +32,7 @@ type answer struct {
 	sent     int
 }
 
-// maxAnswers bounds the queue. An honest peer has readsIn READs outstanding, each
+// maxAnswers bounds the queue. A correct peer has readsIn READs outstanding, each
 // with something to acknowledge behind it, and NAKs are few.
 func maxAnswers(readsIn int) int { return 2*readsIn + 16 }
 
@@ -57,8 +57,8 @@ func (q *QP) acknowledged(psn packet.PSN) {
 	q.answer(answer{psn: psn, syndrome: synAckUnlimited})
 }
 
-// Patient tells that all there is to send is an acknowledgement, which may wait a
-// little for company.
+// Patient reports whether all there is to send is an acknowledgement, which may be
+// delayed to be sent with other packets.
 func (q *QP) Patient() bool {
 	r := &q.resp
 	return len(r.answers) == 1 && r.answers[0].syndrome == synAckUnlimited && q.req.cur == q.req.end
@@ -74,8 +74,8 @@ func (r *responder) reading() (n int) {
 	return n
 }
 
-// short tells that the peer has asked for so little that pacing would only
-// delay it: it asks for more when it has that.
+// short reports whether the peer has asked for so little that pacing would only
+// delay it: it asks for more when it has received that.
 func (r *responder) short() bool {
 	n := 0
 	for i := range r.answers {
@@ -210,7 +210,7 @@ const (
 
 func newPacer() pacer { return pacer{burst: paceMax, left: paceMax} }
 
-// take tells if a packet may be sent now.
+// take reports whether a packet may be sent now.
 func (p *pacer) take(now time.Duration) bool {
 	if now >= p.since+paceInterval {
 		if p.left == 0 {
@@ -233,7 +233,7 @@ func (p *pacer) ready() time.Duration {
 	return p.since + paceInterval
 }
 
-// slow takes note that the peer lost something.
+// slow reduces the rate after the peer has lost something.
 func (p *pacer) slow() {
 	p.burst = max(p.burst*3/4, paceMin)
 	p.left = min(p.left, p.burst)

@@ -1,11 +1,11 @@
 // Package rc is the Reliable Connected queue pair of RoCEv2 as a machine
-// without sockets, goroutines, locks or a clock of its own: it is fed work
-// requests, packets and the time, and says which packets to send and when it
-// wants to be looked at again.
+// without sockets, goroutines, locks or a clock of its own: its inputs are work
+// requests, packets and the time, its outputs the packets to send and the time of
+// the next call.
 //
 // It owns the send and receive queues, completions, the windows that the peer
 // may reach, packet sequence numbers, acknowledgement, retransmission and
-// pacing. It refuses atomics and immediate data, and to trust the peer: a
+// pacing. It has no atomics and immediate data, and does not trust the peer: a
 // request is checked in the order of the InfiniBand specification, volume 1,
 // section 9.7 (sequence, opcode, resources, lengths, key, bounds, access) and
 // what breaks a rule is answered with a NAK that ends the connection, before
@@ -37,7 +37,7 @@
 //
 // A path may take less than the path MTU, and then only large packets are lost.
 // Both roles look for that: the requester, when the same large packet is missing
-// again and again, asks for a sign of life with a WRITE of nothing under a number
+// again and again, asks for a sign of life with a zero-length WRITE under a number
 // that was used before; the responder sees the same READ asked for, or the same
 // request missing. When it goes on, the queue pair fails with ErrTooLarge.
 //
@@ -49,8 +49,8 @@
 //
 //   - una ≤ cur ≤ top ≤ end: acknowledged, next to send, sent, posted.
 //   - No memory is touched but by PostSend, PostRecv (which only check it),
-//     Receive, and by whoever sends what Next returned, before the next call
-//     of any method. A failed queue pair touches none.
+//     Receive, and by sending what Next returned, before the next call of any
+//     method. A failed queue pair touches none.
 //   - Binds and invalidations take effect when they are posted; their
 //     completions keep their turn.
 //

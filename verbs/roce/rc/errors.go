@@ -16,7 +16,7 @@ const (
 	synAccess       = 0x62
 	synOperation    = 0x63
 
-	synKind     = 0xe0 // the bits that tell ACK, RNR NAK and NAK apart
+	synKind     = 0xe0 // the bits that distinguish ACK, RNR NAK and NAK
 	synRNRTimer = 0x1f
 )
 

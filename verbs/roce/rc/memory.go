@@ -47,7 +47,7 @@ func (q *QP) NewWindow() (*Window, error) {
 }
 
 // Next reserves the key of the next bind. The whole key is random, so that an
-// old key tells nothing about the next.
+// old key reveals nothing about the next.
 func (w *Window) Next() uint32 {
 	m := &w.q.memory
 	if w.reserved != 0 {
@@ -96,7 +96,7 @@ func (m *memory) bind(w *Window, s mem.Seg, base uint64, a verbs.Access) {
 	w.seg, w.base, w.access = s, base, a
 }
 
-// invalidate revokes the window bound under key and tells if there was one.
+// invalidate revokes the window bound under key and reports whether there was one.
 func (m *memory) invalidate(key uint32) bool {
 	w := m.keys[key]
 	if key == 0 || w == nil || w.key != key {
@@ -114,8 +114,8 @@ func (m *memory) revokeAll() {
 	clear(m.keys)
 }
 
-// reach finds n bytes at va under key for a peer's access need. Nothing is
-// everywhere: its key and address are not looked at.
+// reach finds n bytes at va under key for a peer's access need. For a zero-length
+// access key and address are not checked.
 func (m *memory) reach(key uint32, va uint64, n int, need verbs.Access) (mem.Seg, error) {
 	if n == 0 {
 		return mem.Seg{}, nil

@@ -11,15 +11,15 @@ import (
 
 // A path may take fewer bytes than the path MTU that both ends believe in: a
 // host with jumbo frames behind a switch, or before a server, without. Small
-// packets pass, large ones vanish without a word. What is large is what the next
-// smaller path MTU would cut.
+// packets pass, large ones vanish silently. A packet is large if it would not fit
+// the next smaller path MTU.
 
 const (
 	// blockedTries and blockedTime are how often and for how long a large packet
 	// must be missing, and nothing else go on, before the path is to blame.
 	blockedTries = 4
 	blockedTime  = 2 * time.Second
-	// signInterval is the least time between two signs: many come of one loss.
+	// signInterval is the least time between two signs: one loss causes many.
 	signInterval = 10 * time.Millisecond
 	// suspectTries is enough when the connection ends.
 	suspectTries = 3
@@ -41,7 +41,7 @@ type blocked struct {
 	since, last time.Duration
 }
 
-// sign adds one, and tells if there are enough.
+// sign adds one, and reports whether there are enough.
 func (b *blocked) sign(now time.Duration) bool {
 	if b.count == 0 {
 		b.since = now
@@ -63,7 +63,7 @@ func way(op verbs.Op) int {
 	return 0
 }
 
-// stuck tells if the requester waits for a large packet to pass, or for a large
+// stuck reports whether the requester waits for a large packet to pass, or for a large
 // response, and none has passed that way before.
 func (q *QP) stuck() bool {
 	r := &q.req
@@ -88,7 +88,7 @@ func (q *QP) missing(now time.Duration) {
 	q.req.inquire = true
 }
 
-// inquiry asks for a sign of life: a WRITE of nothing that looks like one sent
+// inquiry asks for a sign of life: a zero-length WRITE that looks like one sent
 // before, which any responder acknowledges once more and does not carry out.
 func (q *QP) inquiry(p *Packet) {
 	r := &q.req
@@ -120,8 +120,8 @@ func (q *QP) gap() {
 
 func (q *QP) tooLarge() { q.Fail(&ErrTooLarge{q.peer.MTU}) }
 
-// Suspect tells, of a queue pair that has failed, that packets of its path MTU
-// may not pass.
+// Suspect reports, of a queue pair that has failed, whether packets of its path
+// MTU may not pass.
 func (q *QP) Suspect() bool { return q.suspect }
 
 // suspicious is Suspect when err ends the queue pair.

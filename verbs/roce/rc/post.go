@@ -44,7 +44,7 @@ func (q *QP) PostSend(wr *verbs.SendWR, w *Window) error {
 	return nil
 }
 
-// prepare makes e of wr, and carries out what needs no wire. It tells what is
+// prepare makes e of wr, and executes what needs no wire. It returns what is
 // wrong with wr.
 func (q *QP) prepare(e *entry, wr *verbs.SendWR, w *Window) (why string) {
 	*e = entry{
@@ -117,10 +117,10 @@ func (q *QP) retire() {
 	}
 }
 
-// opProbe is a WRITE of nothing that asks if the peer is there.
+// opProbe is a zero-length WRITE that checks whether the peer is there.
 const opProbe verbs.Op = 0xff
 
-// probeAfter is how long a silent connection is taken for alive.
+// probeAfter is how long a silent connection is considered alive.
 const probeAfter = 20 * time.Second
 
 // probeAt is when to ask.

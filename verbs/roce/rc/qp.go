@@ -31,13 +31,12 @@ const (
 	Receiving
 	// Established does all.
 	Established
-	// Failed sends at most the NAK that tells why.
+	// Failed sends at most the NAK with the reason.
 	Failed
 	states
 )
 
-// admission says which packets a state takes. What it does not take is
-// dropped without a word.
+// admission says which packets a state takes. Others are dropped silently.
 var admission = [states]struct{ requests, responses bool }{
 	Idle:        {},
 	Receiving:   {requests: true},
@@ -53,7 +52,7 @@ type Config struct {
 	Address func(mem.Seg) (va uint64, ok bool)
 }
 
-// Peer is what set-up settles.
+// Peer is what set-up negotiates.
 type Peer struct {
 	QPN uint32
 	MTU int
@@ -83,7 +82,7 @@ type QP struct {
 
 	// missed: the peer seems to have missed something since Missed was asked.
 	missed bool
-	// heard is when the peer last sent something good.
+	// heard is when the peer last sent a valid packet.
 	heard time.Duration
 	// suspect is what Suspect says.
 	suspect bool
@@ -145,7 +144,7 @@ func (q *QP) Receive(now time.Duration, h *packet.Header, payload []byte) {
 	switch {
 	case h.Op.IsRequest() && a.requests:
 		q.heard = now
-		// Requests tell that the peer knows this side: the message that
+		// Requests show that the peer knows this side: the message that
 		// says so may be lost.
 		q.Establish()
 		q.request(h, payload)
@@ -161,7 +160,7 @@ type Packet struct {
 	Payload mem.Vec
 }
 
-// Next fills p with the next packet to send now, and tells if there is one. The
+// Next fills p with the next packet to send now, and reports whether there is one. The
 // payload is borrowed memory: good until the next call of any method.
 func (q *QP) Next(now time.Duration, p *Packet) bool {
 	p.Payload = p.Payload[:0]
@@ -214,7 +213,7 @@ func (q *QP) PostRecv(wr *verbs.RecvWR) error {
 	return nil
 }
 
-// Missed tells if the peer seems to have missed something that was sent since
+// Missed reports whether the peer seems to have missed something that was sent since
 // the last call.
 func (q *QP) Missed() bool {
 	m := q.missed
@@ -222,7 +221,7 @@ func (q *QP) Missed() bool {
 	return m
 }
 
-// Completed tells if Reap would return something.
+// Completed reports whether Reap would return something.
 func (q *QP) Completed() bool { return q.done.len() > 0 }
 
 // Reap moves completions to wc.

@@ -144,7 +144,7 @@ func (q *QP) dataPacket(p *Packet, e *entry, done int) {
 	}
 }
 
-// dataFollows tells if the request after next is one whose packets may ask
+// dataFollows reports whether the request after next is one whose packets may ask
 // for the acknowledgement instead.
 func (q *QP) dataFollows() bool {
 	r := &q.req
@@ -177,8 +177,8 @@ func dataOpcode(op verbs.Op, first, last bool) packet.Opcode {
 	return [...]packet.Opcode{packet.WriteFirst, packet.WriteMiddle, packet.WriteLast, packet.WriteOnly}[at]
 }
 
-// response takes what the peer answers. What is older than una, or answers
-// what was never sent, is a straggler or a forgery and is dropped.
+// response processes a response. One that is older than una, or for a request
+// that was never sent, is late or forged and is dropped.
 func (q *QP) response(now time.Duration, h *packet.Header, payload []byte) {
 	r := &q.req
 	d := h.PSN.Sub(r.psn(r.una))
@@ -211,7 +211,7 @@ func (q *QP) response(now time.Duration, h *packet.Header, payload []byte) {
 	}
 }
 
-// acknowledge takes note that the peer has all before number to. It stops at
+// acknowledge records that the peer has all before number to. It stops at
 // a READ whose bytes have not come: then they, or the request, were lost.
 func (q *QP) acknowledge(now time.Duration, to uint64) (all bool) {
 	r := &q.req
@@ -253,7 +253,7 @@ func (q *QP) progress(now time.Duration, to uint64) {
 }
 
 // readResponse places a packet of a READ's answer. The packet is number una.
-// First, Middle, Last and Only are not told apart: the answer may be to a request
+// First, Middle, Last and Only are not distinguished: the answer may be to a request
 // that was sent before the last, for other pieces of the same bytes.
 func (q *QP) readResponse(now time.Duration, h *packet.Header, payload []byte) {
 	r := &q.req

@@ -94,7 +94,7 @@ func TestSequenceNAK(t *testing.T) {
 	b.wantSent("nothing more", 0, 0)
 }
 
-// TestNotReady waits as long as the peer says, and not for ever.
+// TestNotReady waits as long as the peer says, and not without end.
 func TestNotReady(t *testing.T) {
 	b := established(t)
 	b.q.peer.RNRRetries = 3
@@ -381,7 +381,8 @@ func TestShortReads(t *testing.T) {
 	}
 }
 
-// TestMissed: a loss on the way to the peer is told once, one on the way back not.
+// TestMissed: a loss on the way to the peer is reported once, one on the way back
+// is not.
 func TestMissed(t *testing.T) {
 	for name, x := range map[string]struct {
 		loss func(*bench)
@@ -407,7 +408,7 @@ func TestMissed(t *testing.T) {
 			t.Errorf("%s: missed %v, want %v", name, got, x.want)
 		}
 		if b.q.Missed() {
-			t.Errorf("%s: told twice", name)
+			t.Errorf("%s: reported twice", name)
 		}
 	}
 }

@@ -79,7 +79,7 @@ var sequence = func() (t [phases][256]turn) {
 	return t
 }()
 
-// fits tells if a packet of the given part has a length it may have: all but the last
+// fits reports whether a packet of the given part has a length it may have: all but the last
 // are full, and the last of several is not empty.
 func (p part) fits(n, mtu int) bool {
 	switch p {

@@ -13,7 +13,7 @@ const (
 	maxTries = 12
 )
 
-// timing is the requester's sense of time.
+// timing is the requester's timers.
 type timing struct {
 	// rto is the time-out in force; srtt the smoothed time that an
 	// acknowledgement takes.
@@ -46,11 +46,11 @@ func (t *timing) sample(now time.Duration, seq uint64) {
 	}
 }
 
-// unsample forgets a measurement: what is sent twice tells nothing.
+// unsample drops a measurement: of a packet sent twice it means nothing.
 func (t *timing) unsample() { t.sampling = false }
 
-// progress takes note that all before number to is acknowledged; more tells if
-// something else is under way.
+// progress records that all before number to is acknowledged; more: something
+// else is in flight.
 func (t *timing) progress(now time.Duration, to uint64, more bool) {
 	if t.sampling && t.sampled < to {
 		t.sampling = false
@@ -74,7 +74,7 @@ func (t *timing) backOff() {
 	t.armed = false
 }
 
-// again counts one more try and tells if that is too many.
+// again counts one more try and reports whether that is too many.
 func (t *timing) again() bool {
 	t.tries++
 	return t.tries > maxTries

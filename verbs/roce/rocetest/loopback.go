@@ -1,6 +1,6 @@
 // Package rocetest finds addresses for tests of RoCE devices on one host.
 //
-// It owns nothing: an address is free when it is found, and so many are there
+// It owns nothing: an address is free when it is found, and there are so many
 // that two tests at the same time hardly find the same one.
 package rocetest
 
@@ -12,7 +12,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/roce/udp"
 )
 
-// Loopback is an address of this host whose RoCE port nobody uses. Each device
+// Loopback is an address of this host whose RoCE port is not in use. Each device
 // of a test needs one of its own.
 func Loopback(t testing.TB) netip.Addr {
 	t.Helper()

@@ -30,12 +30,12 @@ type Batch struct {
 	tails [BatchSize][maxPad + CRCSize]byte
 	sizes [BatchSize]int // of UDP payloads
 	paths [BatchSize]*Path
-	// vecs holds the pieces of all packets; first tells where each begins.
+	// vecs holds the pieces of all packets; first is where each begins.
 	vecs  []unix.Iovec
 	first [BatchSize + 1]int
-	// apart is how many packets are not to be sent in runs, penance how many
-	// they were to be last, ran how many went in runs since.
-	apart, penance, ran int
+	// apart is how many packets are not to be sent in runs, lastApart how many
+	// that was after the last loss, ran how many went in runs since.
+	apart, lastApart, ran int
 
 	crcOf *Path
 	crc   pseudo
@@ -57,24 +57,25 @@ func (b *Batch) Len() int { return b.n }
 func (b *Batch) Full() bool { return b.n == BatchSize }
 
 const (
-	penanceMin = 256
-	penanceMax = 1 << 16
+	apartMin = 256
+	apartMax = 1 << 16
 	// proofOfRuns is how many packets in runs prove that these are not what gets
 	// lost: more than are ever under way.
 	proofOfRuns = 1024
 )
 
-// Lost has the next packets sent one by one, as some seem to have been lost; more and
-// more of them if that happens whenever there are runs. See the package's text.
+// Lost makes Send send the next packets one by one, as some seem to have been lost;
+// more and more of them if that happens whenever there are runs. See the package's
+// documentation.
 func (b *Batch) Lost() {
 	if b.apart > 0 {
 		return
 	}
 	if b.ran >= proofOfRuns {
-		b.penance = 0
+		b.lastApart = 0
 	}
-	b.penance = min(max(2*b.penance, penanceMin), penanceMax)
-	b.apart, b.ran = b.penance, 0
+	b.lastApart = min(max(2*b.lastApart, apartMin), apartMax)
+	b.apart, b.ran = b.lastApart, 0
 }
 
 // Add appends a packet: head, which begins with the base transport header, and

@@ -2,10 +2,9 @@
 // between the UDP header and the invariant CRC goes in and comes out.
 //
 // It owns the socket on port 4791, the invariant CRC (IBTA annex A17.3.3),
-// addresses, routes and batches of system calls. It refuses to know what is in
-// a packet, but for the one byte of it that the CRC does not cover, and to know
-// connections: whoever sends to the port is heard, and the caller checks the
-// addresses.
+// addresses, routes and batches of system calls. It does not look into packets, but
+// for the one byte that the CRC does not cover, and does not know connections:
+// packets of every sender are received, and the caller checks the addresses.
 //
 // # The CRC and the IP header
 //

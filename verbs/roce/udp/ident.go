@@ -39,8 +39,7 @@ type idents struct {
 	t    [trackers]tracker
 }
 
-// plausible takes note of a peer's identification, and tells if it can be
-// believed.
+// plausible records a peer's identification, and reports whether it is plausible.
 func (s *idents) plausible(now time.Time, from netip.Addr, id uint16) bool {
 	if s.seed == (maphash.Seed{}) {
 		s.seed = maphash.MakeSeed()

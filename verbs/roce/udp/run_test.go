@@ -96,18 +96,18 @@ func TestLost(t *testing.T) {
 		}
 		b.apart = 0
 	}
-	for n := penanceMin; n < penanceMax; n *= 2 {
+	for n := apartMin; n < apartMax; n *= 2 {
 		lose(proofOfRuns-1, n)
 	}
-	lose(2, penanceMax)
-	lose(2, penanceMax)
+	lose(2, apartMax)
+	lose(2, apartMax)
 	for range 2 {
-		lose(proofOfRuns, penanceMin)
+		lose(proofOfRuns, apartMin)
 	}
 	p, a := path(t, "127.91.0.1", "127.91.0.2"), arena(t)
 	b.ran = proofOfRuns
 	b.Lost()
-	for n := 0; n < penanceMin+BatchSize; n += BatchSize {
+	for n := 0; n < apartMin+BatchSize; n += BatchSize {
 		fill(&b, p, a, 256, nil)
 		b.plan(0)
 		b.n, b.vecs = 0, b.vecs[:0]

@@ -120,7 +120,7 @@ func (b *Batch) send(fd uintptr) bool {
 		case errno == unix.EAGAIN:
 			return false
 		case b.begins[b.sent+1]-i > 1:
-			// Whatever is wrong with a run may not be wrong with its packets:
+			// The kernel may refuse a run and take its packets:
 			// not every device takes runs, and none a path with IPsec.
 			b.apart = math.MaxInt
 			b.plan(i)

@@ -86,7 +86,7 @@ func Open(local netip.Addr) (*Socket, error) {
 	return s, nil
 }
 
-// usable refuses what Path and Recv could not tell apart.
+// usable refuses addresses that Path and Recv could not distinguish.
 func usable(a netip.Addr) error {
 	switch {
 	case !a.IsValid() || a.Is4In6():
@@ -97,7 +97,8 @@ func usable(a netip.Addr) error {
 	return nil
 }
 
-// tune sets the options of a fresh socket, and tells if it takes runs of packets.
+// tune sets the options of a fresh socket, and reports whether it takes runs of
+// packets.
 func tune(raw syscall.RawConn, v6 bool) (runs bool, err error) {
 	type option struct{ level, name, value int }
 	options := []option{

@@ -29,7 +29,7 @@ func open(t *testing.T, addr string) *Socket {
 	return s
 }
 
-// free is a loopback address whose port nobody has: other tests run at the same
+// free is a loopback address whose port is not in use: other tests run at the same
 // time.
 func free(t *testing.T) string {
 	t.Helper()
@@ -158,7 +158,7 @@ func carry(t *testing.T, s, d *Socket, p *Path) {
 // TestUnspecified: what is sent leaves from the path's address, whatever the
 // socket is bound to.
 func TestUnspecified(t *testing.T) {
-	a, _ := netns.Hosts(t, 1500) // where nobody else has the port
+	a, _ := netns.Hosts(t, 1500) // where no other process has the port
 	s := openAt(t, a, "0.0.0.0")
 	in := NewInbox()
 	var b Batch

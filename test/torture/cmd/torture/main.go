@@ -1,5 +1,4 @@
-// Command torture holds mounts to a model while faults befall them: see package
-// torture.
+// Command torture compares mounts under faults with a model: see package torture.
 package main
 
 import (

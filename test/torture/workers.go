@@ -13,8 +13,8 @@ import (
 	"github.com/rdmafs/rdmafs/test/netns"
 )
 
-// hand is a worker's process and the model of what it has done.
-type hand struct {
+// workerProc is a worker's process and the model of what it has done.
+type workerProc struct {
 	*process
 	job
 
@@ -24,7 +24,7 @@ type hand struct {
 	names map[int]*names // by the worker's directory
 	// ops counts calls that succeeded, acks those among them that acknowledged.
 	ops, acks int
-	// doing is what each file's goroutine was about to do when last heard of.
+	// doing is what each file's goroutine was about to do at its last event.
 	doing    map[int]string
 	errors   map[string]int // by errno and call
 	first    map[syscall.Errno]string
@@ -32,9 +32,9 @@ type hand struct {
 	finished bool
 }
 
-// hire starts a worker.
-func hire(at netns.Host, j job) (*hand, error) {
-	h := &hand{job: j, files: map[int]*file{}, paths: map[int]string{}, names: map[int]*names{}, doing: map[int]string{}, errors: map[string]int{}, first: map[syscall.Errno]string{}}
+// startWorker starts a worker.
+func startWorker(at netns.Host, j job) (*workerProc, error) {
+	h := &workerProc{job: j, files: map[int]*file{}, paths: map[int]string{}, names: map[int]*names{}, doing: map[int]string{}, errors: map[string]int{}, first: map[syscall.Errno]string{}}
 	arg, err := json.Marshal(j)
 	if err != nil {
 		return nil, err
@@ -43,12 +43,12 @@ func hire(at netns.Host, j job) (*hand, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.process, err = start(at, fmt.Sprint("worker ", j.Number), h.hear, self, "worker", string(arg))
+	h.process, err = start(at, fmt.Sprint("worker ", j.Number), h.handle, self, "worker", string(arg))
 	return h, err
 }
 
-// hear takes an event.
-func (h *hand) hear(line string) {
+// handle processes an event.
+func (h *workerProc) handle(line string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	event, rest, _ := strings.Cut(line, " ")
@@ -124,14 +124,14 @@ func (h *hand) hear(line string) {
 }
 
 // done is how much has succeeded and been acknowledged.
-func (h *hand) done() (ops, acks int) {
+func (h *workerProc) done() (ops, acks int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ops, h.acks
 }
 
 // verify compares what the worker left below dir with the model.
-func (h *hand) verify(dir string) (lost int, all []error) {
+func (h *workerProc) verify(dir string) (lost int, all []error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.names {
@@ -146,11 +146,11 @@ func (h *hand) verify(dir string) (lost int, all []error) {
 	for n, f := range h.files {
 		b, err := os.ReadFile(filepath.Join(dir, h.paths[n]))
 		if os.IsNotExist(err) && !slices.ContainsFunc(f.acked, func(x uint32) bool { return x != 0 }) {
-			continue // it was never there
+			continue // it has never existed
 		}
 		if err == nil {
 			var bytes int
-			bytes, err = f.settled(b)
+			bytes, err = f.checkFinal(b)
 			lost += bytes
 		} else {
 			lost += len(f.acked) * unit

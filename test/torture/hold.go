@@ -2,9 +2,9 @@ package torture
 
 import "time"
 
-// linger is how long a fault lasts at least: longer than timeo, of 2 s, now and
-// then.
-func (c *run) linger() {
+// hold waits for as long as a fault lasts at least: sometimes longer than timeo,
+// which is 2 s.
+func (c *run) hold() {
 	longest := 2500
 	if c.Long {
 		longest = 6000

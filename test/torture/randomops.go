@@ -11,16 +11,16 @@ import (
 	"github.com/rdmafs/rdmafs/test/hostile"
 )
 
-// RunTeaser is the main function of a process that uses a directory of which
-// nothing may be expected. It says "teased" after each thing that it does, and
-// ends when standard input does.
-func RunTeaser(dir string) error {
+// RunRandomOps is the main function of a process that uses a mount whose server
+// may lie. It prints "done" after each operation, and ends when standard input
+// does.
+func RunRandomOps(dir string) error {
 	var stop atomic.Bool
 	go runStop(&stop)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := 0; !stop.Load(); i++ {
 		hostile.RandomOp(r, filepath.Join(dir, "truth"), filepath.Join(dir, fmt.Sprint("own", i%50)))
-		if _, err := fmt.Println("teased"); err != nil {
+		if _, err := fmt.Println("done"); err != nil {
 			return err
 		}
 	}
