@@ -199,7 +199,7 @@ func (k *backCall) send(ctx context.Context, buf, n int, invalidate uint32) {
 
 // carryOut posts k.wrs and waits until they are done, groupWRs at a time: requests
 // of which none is signaled may fill the send queue, and nobody be told that
-// there is room again. It tells whether the link lives.
+// there is room again. It reports whether the link lives.
 func (k *backCall) carryOut(ctx context.Context) bool {
 	l, all := k.l, k.wrs
 	defer func() { k.wrs = all[:0] }()
@@ -220,7 +220,7 @@ func (k *backCall) carryOut(ctx context.Context) bool {
 	return true
 }
 
-// done waits for the completion asked for last. It tells whether the link lives.
+// done waits for the completion asked for last. It reports whether the link lives.
 func (k *backCall) done(ctx context.Context) bool {
 	k.l.stall.set(ctx, &k.deadline)
 	defer k.deadline.clear()

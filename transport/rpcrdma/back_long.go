@@ -45,7 +45,7 @@ func (k *backCall) fetch(ctx context.Context, inline []byte) *plan.Refusal {
 	return nil
 }
 
-// mayRead tells whether the server serves RDMA Reads at all, by the connection and
+// mayRead reports whether the server serves RDMA Reads at all, by the connection and
 // by the Connection Configuration Protocol. Here one at a time is under way.
 func (l *link) mayRead() bool {
 	l.mu.Lock()

@@ -8,24 +8,29 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// control is what of a requester's link is for messages of version 2 besides calls and replies. A link that does not try
-// version 2 has none.
+// control is what of a link is for messages of version 2 besides calls and replies, and for its properties. A link that
+// does not try version 2 has none.
 type control struct {
 	l *link
 	// due has a token when messages are due, sent when the one in buf has gone out.
 	due, sent chan struct{}
 	buf       mem.Seg
 	ended     chan struct{} // closed when run has ended
+	props     *props
 }
 
 func newControl(l *link, buf mem.Seg) *control {
-	return &control{l: l, due: make(chan struct{}, 1), sent: make(chan struct{}, 1), buf: buf, ended: make(chan struct{})}
+	cfg := &l.d.cfg
+	return &control{
+		l: l, due: make(chan struct{}, 1), sent: make(chan struct{}, 1), buf: buf, ended: make(chan struct{}),
+		props: newProps(len(l.bufs), cfg.receiveSize(), cfg.InlineSend, backwardSupport(cfg.Callbacks != nil)),
+	}
 }
 
 // controlID is that of control's Sends.
 func (l *link) controlID() uint64 { return uint64(len(l.all)+len(l.back)) << 1 }
 
-// wake tells run that messages are due.
+// wake makes run look for messages that are due.
 func (c *control) wake() {
 	select {
 	case c.due <- struct{}{}:
@@ -43,7 +48,7 @@ func (c *control) run() {
 		case <-c.l.done:
 			return
 		}
-		for m := c.l.props.next(); m != nil; m = c.l.props.next() {
+		for m := c.props.next(); m != nil; m = c.props.next() {
 			if err := c.send(m); err != nil {
 				c.l.fail(err)
 				return
@@ -83,7 +88,7 @@ func (c *control) send(m wire.Message) error {
 		return errLinkDead
 	}
 	l.d.stats.sent.Add(uint64(len(b)))
-	l.props.sent(m)
+	l.control.props.sent(m)
 	l.mu.Lock()
 	l.d.noteTerms(l)
 	l.mu.Unlock()
@@ -96,11 +101,11 @@ func (l *link) received2(m wire.Message) {
 	if o, ok := m.(*wire.Optional); ok {
 		l.badMessage()
 		if o.Direction == wire.DirCall { // none is known here
-			l.breach(l.props.answer(refusal2(o.XID, wire.ErrInvalOption, wire.Fault{})))
+			l.breach(l.control.props.answer(refusal2(o.XID, wire.ErrInvalOption, wire.Fault{})))
 		}
 	} else {
 		l.bad = 0
-		l.breach(l.props.received(m))
+		l.breach(l.control.props.received(m))
 		l.d.noteTerms(l)
 	}
 	l.control.wake()
@@ -121,7 +126,7 @@ func (l *link) refuse2(e *wire.ParseError) {
 	if !owedError2(e) {
 		return
 	}
-	l.breach(l.props.answer(refusal2(e.Header.XID, e.Answer, e.Fault)))
+	l.breach(l.control.props.answer(refusal2(e.Header.XID, e.Answer, e.Fault)))
 	l.control.wake()
 }
 

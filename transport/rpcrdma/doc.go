@@ -13,7 +13,7 @@
 // what fits no inline buffer, rfc5666 what that RFC had besides. Here:
 //
 //   - the requester makes calls on a connection (requester.go, exchange.go, marshal.go, slot.go, replied.go, reply.go,
-//     yield.go) and knows of that connection what the interface port says. A client's link is one, and so is a server's
+//     amend.go) and knows of that connection what the interface port says. A client's link is one, and so is a server's
 //     backchannel (server_back.go);
 //   - the link is a client's connection: receives and reaping (link.go, reap.go), posting (link_port.go, stall.go),
 //     the version in force (version.go, control.go), and the calls of the server's (back.go, back_long.go);
@@ -39,7 +39,7 @@
 //   - A posted Send that gathers from the caller's memory has completed before
 //     Exchange returns.
 //   - Each credit in use has a receive posted. Receives are posted again before
-//     anyone is told of a reply.
+//     the caller of a reply wakes.
 //   - A call given up keeps its slot, XID and credit until its reply comes or
 //     the link ends, because the responder still has it. When such calls hold
 //     credits of the quarter that overdue ones leave, and a call waits for one,
@@ -68,7 +68,7 @@
 // Invariants:
 //
 //   - Memory for chunks is leased once in a call, before anything is pulled, and
-//     for the reply, too (package longbuf). Whoever waits for memory holds none,
+//     for the reply, too (package longbuf). A call that waits for memory holds none,
 //     so calls cannot wait for each other. Nothing waits while it holds the
 //     reaper.
 //   - A lease goes back when the Send that ends the call has completed, or when
@@ -99,7 +99,7 @@
 // the responder answers each message in the version that it has. props holds, for
 // both, what of properties is in force, and makes the messages about them
 // (props.go, props_exchange.go). A call that is refused for what can be mended is
-// sent again, under its XID, slot and credit (yield.go).
+// sent again, under its XID, slot and credit (amend.go).
 //
 //   - No receive is posted that is smaller than what the peer may count on.
 //   - What a message about properties says is in force before the next message
@@ -114,8 +114,8 @@
 // Of a Server: one runWatch for each Serve, and for each client one runConn,
 // which reaps, and its runWorkers, which post replies and reap what of them is
 // done by then. Serve joins runWatch and runConn, runConn its workers.
-// Server.mu, serverConn.mu and longbuf.Pool.mu are leaves, except
-// that receives are posted with serverConn.mu held. serverConn.telling comes
+// Server.mu, serverConn.mu, exposer.mu and longbuf.Pool.mu are leaves, except
+// that receives are posted, and exposer.mu is taken, with serverConn.mu held. serverConn.telling comes
 // before them, and is held while messages about properties are posted.
 //
 // Of a requester: for each link one runReaper; one control.run, which sends what

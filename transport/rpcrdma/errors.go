@@ -93,7 +93,7 @@ func (r *requester) failure(fate transport.Fate, err error) error {
 	return &transport.Error{Fate: fate, Err: err}
 }
 
-// ended tells why a wait on ctx and the link was over.
+// ended is the reason why a wait on ctx and the link was over.
 func ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

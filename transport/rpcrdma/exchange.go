@@ -85,7 +85,7 @@ func (r *requester) exchange(ctx context.Context, s *slot, xid uint32, c *transp
 			return r.failure(transport.Unknown, ended(ctx))
 		}
 		err := r.result(ctx, s, xid, c)
-		again := err != nil && resends < r.resends && (r.corner != nil && r.corner.refused(s, err) || r.yields(s, err))
+		again := err != nil && resends < r.resends && (r.corner != nil && r.corner.refused(s, err) || r.amend(s, err))
 		r.releaseLong(s)
 		if !again {
 			r.finish(s)
@@ -127,7 +127,7 @@ func (r *requester) send(ctx context.Context, s *slot, xid uint32, c *transport.
 	r.mu.Lock()
 	s.keys = append(s.keys[:0], s.binds...)
 	r.putSpare(s)
-	last.Signaled = r.tells(len(s.wrs), last.Signaled)
+	last.Signaled = r.signalNext(len(s.wrs), last.Signaled)
 	s.sending = last.Signaled
 	r.port.sending(s)
 	r.mu.Unlock()
@@ -144,11 +144,10 @@ func (r *requester) send(ctx context.Context, s *slot, xid uint32, c *transport.
 	return nil
 }
 
-// tells counts requests about to be posted and says whether the last of them is
-// to be signaled, as it is if the call needs that. Now and then one is, that those
-// who find the send queue full learn that it has emptied, though the responder
-// answer nothing yet. l.mu is held.
-func (r *requester) tells(n int, needed bool) bool {
+// signalNext reports whether the last of n work requests must be signaled: if the call needs its completion, and at least
+// once per quarter of the send queue, so that callers blocked on a full queue wake up even if the responder has not
+// replied. r.mu is held.
+func (r *requester) signalNext(n int, needed bool) bool {
 	r.silent += n
 	if !needed && r.silent < r.sendQueue/4 {
 		return false
@@ -157,8 +156,8 @@ func (r *requester) tells(n int, needed bool) bool {
 	return true
 }
 
-// noteLoss ends the link if err says that the connection is dead: whoever gets
-// that error must find the link so, though the reaper may not know yet.
+// noteLoss ends the link if err says that the connection is dead: a caller that gets that error must find the link ended,
+// even if the reaper has not noticed yet.
 func (r *requester) noteLoss(err error) {
 	var ce *verbs.ConnError
 	if errors.As(err, &ce) || errors.Is(err, verbs.ErrClosed) {
@@ -177,7 +176,7 @@ func (r *requester) unbound(s *slot, posted int) {
 	s.keys = s.keys[:min(posted, len(s.keys))]
 	if s.sending {
 		s.sending = false
-		r.silent = r.sendQueue // in place of the one that was to tell, the next does
+		r.silent = r.sendQueue // the signaled request was not posted: the next one will be signaled
 	}
 	r.mu.Unlock()
 }
@@ -211,7 +210,7 @@ func (r *requester) await(ctx context.Context, s *slot) (replied, quiet bool) {
 }
 
 // retire takes back the windows of s, if the peer can reach nothing by them and no posted request needs the caller's
-// memory, and reports whether that is so. l.mu is held.
+// memory, and reports whether that is so. r.mu is held.
 func (r *requester) retire(s *slot) bool {
 	if s.sending || s.invalidating {
 		return false
@@ -259,7 +258,7 @@ func (r *requester) quiesce(ctx context.Context, s *slot, over bool) {
 		}
 	}
 	if pending {
-		r.settle(ctx, s)
+		r.awaitCompletions(ctx, s)
 	}
 	r.mu.Lock()
 	for _, k := range s.keys {
@@ -289,9 +288,9 @@ func (r *requester) freeWindows(ctx context.Context, s *slot) {
 	}
 }
 
-// settle waits for the completions that s has asked for, or for the end of the
-// link, after which they do not matter.
-func (r *requester) settle(ctx context.Context, s *slot) {
+// awaitCompletions waits for the completions that s has asked for, or for the end of the
+// connection, after which they do not matter.
+func (r *requester) awaitCompletions(ctx context.Context, s *slot) {
 	r.watch(ctx, &s.sender)
 	defer s.deadline.clear()
 	for {

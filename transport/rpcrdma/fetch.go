@@ -20,7 +20,7 @@ import (
 // readsOut is how many RDMA Reads a link has outstanding.
 const readsOut = 16
 
-// byReadChunks tells whether the reply in s is to be fetched.
+// byReadChunks reports whether the reply in s is to be fetched.
 func (l *link) byReadChunks(s *slot) bool {
 	return s.terms.ReadReplies && s.fault == nil && len(s.reply.Lists.Read) > 0
 }
@@ -84,7 +84,7 @@ func (l *link) pull(ctx context.Context, s *slot) error {
 		if _, err := l.post(ctx, &s.sender, nil); err != nil {
 			l.fail(err)
 		}
-		l.settle(ctx, s)
+		l.awaitCompletions(ctx, s)
 		if l.Err() != nil {
 			return errLinkDead
 		}
@@ -120,17 +120,17 @@ func (l corners) release(s *slot) {
 	if _, err := l.post(ctx, &s.sender, nil); err != nil {
 		l.fail(err)
 	}
-	l.settle(ctx, s)
+	l.awaitCompletions(ctx, s)
 }
 
 // runDone sends RDMA_DONE for the replies that nobody waits for any more, until
 // the link ends. It is one of l.users.
-func (l *link) runDone() {
+func (l corners) runDone() {
 	defer l.users.Done()
 	for {
 		select {
 		case s := <-l.undone:
-			corners{l}.release(s)
+			l.release(s)
 			l.finish(s)
 		case <-l.done:
 			return

@@ -357,9 +357,9 @@ func (d crampedDevice) Dial(ctx context.Context, to netip.AddrPort, o verbs.Conn
 	return d.conn, err
 }
 
-// TestGivenUpBeforeItTells gives up, before it is posted, the call whose Send was
-// to tell that the send queue has emptied: the next one tells.
-func TestGivenUpBeforeItTells(t *testing.T) {
+// TestGivenUpBeforeItSignals gives up, before it is posted, the call whose Send was
+// to be signaled once per quarter of the send queue: the next one is signaled instead.
+func TestGivenUpBeforeItSignals(t *testing.T) {
 	conn := &crampedConn{scriptConn: &scriptConn{}, told: make(chan bool, 1)}
 	d := NewDialer(DialerConfig{Device: crampedDevice{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, StallLimit: time.Minute})
 	tl, err := d.Dial(context.Background())

@@ -21,7 +21,7 @@ type LinkInfo struct {
 	Asked, Granted int
 }
 
-// InfoOf tells of a link; ok is false when it is none of this package's.
+// InfoOf describes a link; ok is false when it is none of this package's.
 func InfoOf(of transport.Link) (i LinkInfo, ok bool) {
 	l, ok := of.(*link)
 	if !ok {

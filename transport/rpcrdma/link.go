@@ -19,10 +19,9 @@ import (
 // implements transport.Link.
 type link struct {
 	requester
-	d     *dialer
-	conn  verbs.Conn
-	long  *longbuf.Pool
-	props *props
+	d    *dialer
+	conn verbs.Conn
+	long *longbuf.Pool
 	// readsIn is how many RDMA Reads are served here, reads how many the peer
 	// serves; mu guards that until Dial has returned.
 	readsIn, reads int
@@ -32,8 +31,6 @@ type link struct {
 	region verbs.MemoryRegion
 	bufs   []mem.Seg
 
-	// undone has room for every slot; it is nil unless replies come by read chunks.
-	undone chan *slot
 	// back serve what the reaper puts into calledBack, which has room for as
 	// many calls as there are credits for; stopBack ends their context.
 	back       []backCall
@@ -80,7 +77,7 @@ func (d *dialer) dial(ctx context.Context, long *longbuf.Pool) (*link, error) {
 	}
 	l.port = l
 	if d.cfg.Padding.Align > 0 || d.cfg.ReadReplies {
-		l.corner = corners{l}
+		l.corner = newCorners(l)
 	}
 	l.stall.start(l)
 	backCtx, stopBack := context.WithCancel(context.Background())
@@ -126,10 +123,9 @@ func (d *dialer) dial(ctx context.Context, long *longbuf.Pool) (*link, error) {
 		go l.control.run()
 	}
 	go l.runReaper()
-	if d.cfg.ReadReplies {
-		l.undone = make(chan *slot, d.cfg.Credits)
+	if c, ok := l.corner.(corners); ok && c.undone != nil {
 		l.users.Add(1)
-		go l.runDone()
+		go c.runDone()
 	}
 	for i := range l.back {
 		l.users.Add(1)
@@ -176,7 +172,6 @@ func (l *link) layOutArena() error {
 	if l.d.tries2() {
 		l.control = newControl(l, next(maxCtl))
 	}
-	l.props = newProps(len(l.bufs), size, cfg.InlineSend, backwardSupport(cfg.Callbacks != nil))
 	l.all = make([]slot, cfg.Credits)
 	for i := range l.all {
 		s := &l.all[i]
@@ -217,7 +212,11 @@ func (l *link) postFirst(qp verbs.QP) error {
 
 // receive makes receive buffer i ready to be posted.
 func (l *link) receive(i int) verbs.RecvWR {
-	return verbs.RecvWR{ID: uint64(i), Buf: l.bufs[i].Slice(0, l.props.post(i))}
+	wr := verbs.RecvWR{ID: uint64(i), Buf: l.bufs[i]}
+	if l.control != nil {
+		wr.Buf = wr.Buf.Slice(0, l.control.props.post(i))
+	}
+	return wr
 }
 
 func (l *link) Done() <-chan struct{} { return l.done }

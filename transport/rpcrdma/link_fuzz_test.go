@@ -404,7 +404,7 @@ func (p *linkScript) start(kind byte) {
 	}
 }
 
-// under tells whether call xid has got as far as it can by itself.
+// under reports whether call xid has got as far as it can by itself.
 func (p *linkScript) under(xid uint32) bool {
 	if _, over := p.ended.Load(xid); over {
 		return true

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// What of port a link has besides the version in force (version.go): posting, and memory.
+// How a link implements port: posting and memory. version.go has the rest.
 
 // post posts s.wrs. While the send queue is full it waits until the reaper has
 // got something, or until stop, which is ctx's or nil. A peer that takes nothing
@@ -48,7 +48,7 @@ func (l *link) awaitRoom() <-chan struct{} {
 	return l.room
 }
 
-// tellRoom wakes those who wait for room in the send queue. l.mu is held.
+// tellRoom wakes the callers that wait for room in the send queue. l.mu is held.
 func (l *link) tellRoom() {
 	if l.room != nil {
 		close(l.room)

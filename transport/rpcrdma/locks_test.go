@@ -17,7 +17,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// TestLocksOfRead tells what one READ of 4 KiB costs on a link of version 1, in mutex acquisitions, timers and
+// TestLocksOfRead prints what one READ of 4 KiB costs on a link of version 1, in mutex acquisitions, timers and
 // goroutine switches. It builds with test/locks/run alone.
 func TestLocksOfRead(t *testing.T) {
 	const calls, size = 2000, 4096

@@ -16,7 +16,19 @@ import (
 type Padding = rfc5666.Padding
 
 // corners are those of RFC 5666 that a link can be configured to have.
-type corners struct{ *link }
+type corners struct {
+	*link
+	// undone has room for every slot; it is nil unless replies come by read chunks.
+	undone chan *slot
+}
+
+func newCorners(l *link) corners {
+	c := corners{link: l}
+	if l.d.cfg.ReadReplies {
+		c.undone = make(chan *slot, l.d.cfg.Credits)
+	}
+	return c
+}
 
 func (l corners) appendHeader(s *slot) { l.d.cfg.Padding.Append(&s.hw, &s.request) }
 
@@ -41,7 +53,7 @@ func (l corners) encode(s *slot, xid uint32, c *transport.Call) {
 	s.shape.Head = len(s.cw.Bytes())
 }
 
-// refused tells whether err is the server's refusal of a call for no
+// refused reports whether err is the server's refusal of a call for no
 // other reason than that it was padded, and takes care that none is any more.
 func (l corners) refused(s *slot, err error) bool {
 	if !s.plan.Padded || err == nil {

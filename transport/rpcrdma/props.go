@@ -207,7 +207,7 @@ func (p *props) inForce() propsInForce {
 	return propsInForce{send, receive, p.told, p.peerSize, p.backward, p.peerBackward}
 }
 
-// peerTakes tells what of the backward direction the peer receives.
+// peerTakes is what of the backward direction the peer receives.
 func (p *props) peerTakes() wire.BackwardSupport {
 	p.mu.Lock()
 	defer p.mu.Unlock()

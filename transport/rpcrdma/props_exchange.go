@@ -115,7 +115,7 @@ func (p *props) respond(req *wire.ReqProp) *wire.ResProp {
 // resize makes the receive size as near to want as can be, and returns the size
 // that the peer may count on from now on (section 6.2.1). A lower one it may, and
 // does already, because it has asked for it. A higher one it may not as long as
-// there are receives of the old size: took tells it later.
+// there are receives of the old size: took announces it later.
 func (p *props) resize(want int) int {
 	p.resized.Store(true)
 	p.size = min(max(want, wire.DefaultInline2), p.receiveMax)
@@ -160,7 +160,7 @@ func (p *props) answered(h *wire.ResProp) {
 	}
 }
 
-// refused takes an error, and tells whether its XID is that of a message of
+// refused takes an error, and reports whether its XID is that of a message of
 // ours: the peer does not have that operation, and nothing changes.
 func (p *props) refused(xid uint32) (ours bool) {
 	p.mu.Lock()

@@ -96,7 +96,7 @@ func (l *link) received(c *verbs.Completion) {
 	b := l.bufs[buf].Bytes()[:c.Len]
 	l.d.stats.received.Add(uint64(c.Len))
 	h, err := wire.ParseHeader(b, l.accepted())
-	if l.props.took(buf) {
+	if l.control != nil && l.control.props.took(buf) {
 		l.control.wake()
 	}
 	if c.Invalidated {
@@ -104,7 +104,7 @@ func (l *link) received(c *verbs.Completion) {
 	}
 	taken := false
 	if err == nil {
-		buf, taken, err = l.sort(&h, buf, b)
+		buf, taken, err = l.sort(h, buf, b)
 	}
 	if err != nil {
 		l.refuse(b, err)
@@ -116,7 +116,7 @@ func (l *link) received(c *verbs.Completion) {
 
 // sort parses the message b in receive buffer buf, which has the Header h, and gives it to whom it concerns. It
 // returns the buffer to be posted in its place, unless that was taken. l.mu is held.
-func (l *link) sort(h *wire.Header, buf int, b []byte) (free int, taken bool, err error) {
+func (l *link) sort(h wire.Header, buf int, b []byte) (free int, taken bool, err error) {
 	m := arrived{buf: buf, len: len(b)}
 	switch h.Proc {
 	case wire.ProcMsg, wire.ProcNoMsg:
@@ -150,7 +150,7 @@ func (l *link) refused(b []byte) error {
 	if _, err := e.Parse(b); err != nil {
 		return err
 	}
-	if e.Version == Version2 && l.slots[e.XID] == nil && l.props.refused(e.XID) {
+	if e.Version == Version2 && l.slots[e.XID] == nil && l.control.props.refused(e.XID) {
 		l.control.wake()
 		return nil
 	}
@@ -158,7 +158,7 @@ func (l *link) refused(b []byte) error {
 	return nil
 }
 
-// callBack hands a call of the server's to who serves it, and reports whether that took its buffer. Unless we said
+// callBack queues a call of the server's for runBack, and reports whether that took its buffer. Unless we said
 // that we do, which is for the protocol above to say, no server may make any (RFC 8167 section 6): they are counted and
 // not answered. Nor are those beyond the credits. l.mu is held.
 func (l *link) callBack(m arrived) bool {
@@ -172,7 +172,7 @@ func (l *link) callBack(m arrived) bool {
 	}
 }
 
-// reverseCall tells whether a message is a call from the responder (RFC 8167).
+// reverseCall reports whether a message is a call from the responder (RFC 8167).
 // Read lists do not occur in replies.
 func reverseCall(m *wire.Msg, body []byte) bool {
 	if m.Version == Version2 {
@@ -185,7 +185,7 @@ func reverseCall(m *wire.Msg, body []byte) bool {
 	return ok && !reply
 }
 
-// pullable tells whether a message with a read list is a reply, for replies by
+// pullable reports whether a message with a read list is a reply, for replies by
 // read chunks are allowed and a call waits for one.
 func (l *link) pullable(m *wire.Msg) bool {
 	s := l.slots[m.XID]

@@ -5,7 +5,8 @@ import (
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
-// What a requester does with messages that answer its calls, on the goroutine that has taken them from the connection.
+// How a requester handles messages that answer its calls. These functions run on the goroutine that has received the
+// message.
 
 // arrived is a message in receive buffer buf, of len bytes of which header are the transport's.
 type arrived struct {
@@ -15,7 +16,7 @@ type arrived struct {
 
 // errored hands an error to the call that it is for. r.mu is held.
 func (r *requester) errored(e *wire.Error) {
-	s := r.answered(&e.Header, e)
+	s := r.answered(e.Header, e)
 	switch {
 	case s == nil:
 	case s.state != slotWaiting:
@@ -42,8 +43,8 @@ func (r *requester) garbled(s *slot, err error) {
 }
 
 // answered finds the call that a reply or an error is for, and takes the grant and the version from it. It returns
-// nil if there is none. l.mu is held.
-func (r *requester) answered(h *wire.Header, refusal *wire.Error) *slot {
+// nil if there is none. r.mu is held.
+func (r *requester) answered(h wire.Header, refusal *wire.Error) *slot {
 	s := r.slots[h.XID]
 	if s == nil || s.state == slotReplied || s.state == slotLate {
 		r.stats.badXIDs.Add(1)
@@ -62,8 +63,8 @@ func (r *requester) answered(h *wire.Header, refusal *wire.Error) *slot {
 }
 
 // replied hands a reply, which is in l.scratch, to its call and returns the receive buffer that is free
-// for it. l.mu is held.
-func (r *requester) replied(h *wire.Header, m arrived) (free int) {
+// for it. r.mu is held.
+func (r *requester) replied(h wire.Header, m arrived) (free int) {
 	s := r.answered(h, nil)
 	if s == nil {
 		return m.buf
@@ -82,7 +83,7 @@ func (r *requester) replied(h *wire.Header, m arrived) (free int) {
 }
 
 // late handles the reply to a call that was given up: its credit is free now.
-// l.mu is held.
+// r.mu is held.
 func (r *requester) late(s *slot) {
 	if s.state == slotAbandoned {
 		s.state = slotLate
@@ -97,14 +98,14 @@ func (r *requester) late(s *slot) {
 	r.released++
 }
 
-// badMessage counts a message of no use. l.mu is held.
+// badMessage counts a message of no use. r.mu is held.
 func (r *requester) badMessage() {
 	r.stats.badReplies.Add(1)
 	r.bad++
 }
 
 // invalidated marks the key that a Send with Invalidate named: one of the call
-// it answers, or, from a responder that errs, of any other. l.mu is held.
+// it answers, or, from a responder that errs, of any other. r.mu is held.
 func (r *requester) invalidated(xid, rkey uint32) {
 	if s := r.slots[xid]; s != nil && s.kill(rkey) {
 		r.stats.remoteInvalidations.Add(1)
@@ -118,7 +119,7 @@ func (r *requester) invalidated(xid, rkey uint32) {
 	}
 }
 
-// kill marks a key of s as dead and tells if there is one. link.mu is held.
+// kill marks a key of s as dead and reports whether there is one. link.mu is held.
 func (s *slot) kill(rkey uint32) bool {
 	for i := range s.keys {
 		if k := &s.keys[i]; k.rkey == rkey && !k.dead {

@@ -26,19 +26,19 @@ type requester struct {
 	maxPayload int
 	// invalidates: the responder may invalidate keys of ours.
 	invalidates bool
-	// copies: payloads are in memory that no work request can name.
+	// copies: payloads are copied into the call, as they may be in memory that is not registered.
 	copies bool
 	// maxLong, unless it is 0, bounds calls that do not go inline, and reply chunks.
 	maxLong int
-	// patient: calls given up keep the credits that they were given, and the connection does not end for it.
+	// patient: a connection whose credits are held by abandoned calls is not ended; its callers wait.
 	patient bool
 	// resends is how often a call is sent again that is refused in a way that can be helped.
 	resends int
-	// regionKeys is Caps.RegionKeys; names then tells keys and addresses.
+	// regionKeys is Caps.RegionKeys; names then has keys and addresses.
 	regionKeys bool
 	names      verbs.Window
 	stats      *counters
-	stall      *stall // nil where something else watches over the connection
+	stall      *stall // nil on a server, where runWatch ends stalled connections
 
 	all []slot
 	// done is closed at the end of the connection, quiet once it touches
@@ -81,12 +81,12 @@ type port interface {
 	// a call, refusal being nil unless it is an error, and reports whether its grant counts. mu is held.
 	termsNow() plan.Terms
 	sending(s *slot)
-	agree(h *wire.Header, refusal *wire.Error) (grants bool)
+	agree(h wire.Header, refusal *wire.Error) (grants bool)
 	// fail ends the connection.
 	fail(err error)
 }
 
-// corner is what RFC 5666 had besides, for a requester that is configured so.
+// corner hooks the corners of RFC 5666 into a requester that is configured to use them.
 type corner interface {
 	// encode encodes the call in s again, padded, if it is to be and fits.
 	encode(s *slot, xid uint32, c *transport.Call)
@@ -118,7 +118,7 @@ func (r *requester) bound(s *slot) error {
 	return nil
 }
 
-// watch has the connection end if the sender is not done in time.
+// watch ends the connection if the sender is not done in time.
 func (r *requester) watch(ctx context.Context, s *sender) {
 	if r.stall != nil {
 		r.stall.set(ctx, &s.deadline)

@@ -16,7 +16,7 @@ import (
 )
 
 // backchannel is the requester of a server's connection: it makes calls in the backward direction (RFC 8167), with XIDs
-// and credits of their own. A call runs on its caller's goroutine; the worker that takes up its reply hands that over.
+// and credits of their own. A call runs on its caller's goroutine; a worker of the connection delivers its reply.
 // Nothing is placed directly: in version 2, to a client that says RDMA2_BKREQSUP_GENL (the draft, section 6.2.2), a long
 // call goes as a Position-Zero read chunk and a long reply comes in a reply chunk; else all is inline.
 type backchannel struct {
@@ -106,9 +106,9 @@ func (b *backchannel) termsNow() plan.Terms {
 func (b *backchannel) sending(*slot) {}
 
 // agree is port's. No credit is granted by an error, of which nothing says for sure whose it is (RFC 8167 section 4.1).
-func (b *backchannel) agree(_ *wire.Header, refusal *wire.Error) bool { return refusal == nil }
+func (b *backchannel) agree(_ wire.Header, refusal *wire.Error) bool { return refusal == nil }
 
-func (b *backchannel) newWindow() (verbs.Window, error) { return b.c.takeWindow() }
+func (b *backchannel) newWindow() (verbs.Window, error) { return b.c.conn.NewWindow() }
 
 func (b *backchannel) buffer(i int) []byte { return b.c.recvBuf(i).Bytes() }
 
@@ -165,8 +165,8 @@ func (b *backchannel) keyDead(rkey uint32) {
 	b.invalidated(0, rkey)
 }
 
-// take hands the message that came in k to the call that waits for it, by what deliver does, and reports whether there is
-// one. The receive buffer is posted again before anyone is told.
+// take calls deliver with the slot that waits for the message in k, and reports whether there is one. The receive buffer is
+// posted again before the caller wakes.
 func (b *backchannel) take(ctx context.Context, k *serverCall, xid uint32, deliver func(s *slot)) bool {
 	b.mu.Lock()
 	s := b.slots[xid]
@@ -187,7 +187,7 @@ func (b *backchannel) take(ctx context.Context, k *serverCall, xid uint32, deliv
 func (b *backchannel) reply(ctx context.Context, k *serverCall, header, n int) bool {
 	return b.take(ctx, k, k.hdr.XID, func(*slot) {
 		b.scratch, k.hdr = k.hdr, b.scratch
-		k.recv = b.replied(&b.scratch.Header, arrived{buf: k.recv, header: header, len: n, padding: k.pad})
+		k.recv = b.replied(b.scratch.Header, arrived{buf: k.recv, header: header, len: n, padding: k.pad})
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
@@ -61,17 +60,12 @@ type serverCall struct {
 
 	into []int
 	wrs  []verbs.SendWR
-	// opened and windows are of a reply by read chunks, sent at exposedAt.
-	opened    []wire.ReadSegment
-	windows   []verbs.Window
-	exposedAt time.Time // serverConn.mu guards it, and the next two
-	// posting: not all of the reply has been posted; early: RDMA_DONE came all
-	// the same.
-	posting, early bool
-	wc             [4]verbs.Completion // reaped while posting
-	sg             mem.Vec             // backs the wrs' Local
-	keys           []uint32
-	recvWR         [1]verbs.RecvWR
+	// exposure is nil unless replies by read chunks are configured.
+	exposure *exposure
+	wc       [4]verbs.Completion // reaped while posting
+	sg       mem.Vec             // backs the wrs' Local
+	keys     []uint32
+	recvWR   [1]verbs.RecvWR
 
 	// refs is two once a reply is being posted: the worker's, and the
 	// completion's; and one more for an RDMA_DONE to come. A call abandoned because the connection is ending keeps
@@ -94,6 +88,9 @@ func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 		AddPayload: k.addPayload,
 	}
 	k.lend = k.leasePayload
+	if c.exposer != nil {
+		k.exposure = &exposure{}
+	}
 	return k
 }
 
@@ -121,7 +118,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	default:
 		other, _, err = wire.Parse(in, AllVersions)
 	}
-	if bad := (*wire.ParseError)(nil); errors.As(err, &bad) {
+	if bad, ok := err.(*wire.ParseError); ok {
 		k.refuse(ctx, bad, a.n)
 		return
 	}
@@ -144,7 +141,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 			k.ignore(ctx)
 		}
 	case *wire.Done:
-		if k.c.exposures != nil {
+		if k.exposure != nil {
 			k.done(ctx)
 		} else {
 			k.ignore(ctx) // RFC 8166 section 4.6.2
@@ -292,7 +289,7 @@ func (k *serverCall) tally(pulls bool) {
 	}
 }
 
-// isReply tells whether the message in in, of which header bytes are the
+// isReply reports whether the message in in, of which header bytes are the
 // transport's, is the reply to a backward call: then it is handed to that call,
 // if one awaits it.
 func (k *serverCall) isReply(ctx context.Context, in []byte, header int) (reply, awaited bool) {
@@ -347,7 +344,7 @@ func (k *serverCall) serve(ctx context.Context) {
 	if k.c.back != nil {
 		q.Back = k.c.back
 	}
-	if k.c.exposures != nil && k.hdr.Version == Version1 {
+	if k.exposure != nil && k.hdr.Version == Version1 {
 		q.Lease = func(n int) (mem.Seg, error) { return k.leaseUnoffered(ctx, n) }
 	}
 	k.handled = false

@@ -40,7 +40,7 @@ type serverConn struct {
 
 	arena *mem.Arena // receive buffers, then the calls' buffers
 	acct  longbuf.Account
-	props *props
+	props *props // nil unless version 2 may be spoken
 	// telling is held while messages about properties are posted: one that
 	// overtook another would undo what that says of the receive size.
 	telling sync.Mutex
@@ -53,9 +53,7 @@ type serverConn struct {
 	calls []*serverCall
 	free  chan *serverCall
 
-	// exposures holds a token for each reply whose read chunks are open; it is
-	// nil when none may be.
-	exposures chan struct{}
+	exposer *exposer // nil unless replies by read chunks are configured
 
 	back *backchannel  // nil when there is none
 	gone chan struct{} // closed when no work request is carried out any more
@@ -66,7 +64,7 @@ type serverConn struct {
 	joined  sync.WaitGroup
 
 	granted atomic.Int32
-	// receiving is posted, for who does not hold mu.
+	// receiving is a copy of posted that can be read without mu.
 	receiving atomic.Int32
 	busy      atomic.Int64  // tokens of sends and reads out
 	moved     atomic.Uint64 // completions of sends and reads
@@ -77,10 +75,6 @@ type serverConn struct {
 	cause  error // why the connection was given up by this side
 	ended  bool
 	watch  connWatch
-	// exposed are the calls that an RDMA_DONE is owed for, by XID; windows are
-	// not bound.
-	exposed map[uint32]*serverCall
-	windows []verbs.Window
 }
 
 // arrival is a message in receive buffer Recv.
@@ -103,10 +97,11 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 	}
 	c.out.Store(int32(min(s.cfg.InlineOut, p.RecvSize)))
 	if s.cfg.ReadReplies {
-		c.exposures = make(chan struct{}, s.cfg.Credits)
-		c.exposed = map[uint32]*serverCall{}
+		c.exposer = newExposer(s.cfg.Credits)
 	}
-	c.props = newProps(c.buffers(), s.cfg.receiveSize(), s.cfg.InlineOut, backwardSupport(s.cfg.Backward > 0))
+	if s.cfg.Versions.Has(Version2) {
+		c.props = newProps(c.buffers(), s.cfg.receiveSize(), s.cfg.InlineOut, backwardSupport(s.cfg.Backward > 0))
+	}
 	return c
 }
 
@@ -120,12 +115,12 @@ func (c *serverConn) buffers() int { return c.receives() + c.s.cfg.Backward }
 // otherReceives is how many of them are for what costs no credit: RDMA_DONE owed,
 // replies to backward calls, and the slack.
 func (c *serverConn) otherReceives() int {
-	return recvSlack + cap(c.exposures) + c.s.cfg.Backward
+	return recvSlack + c.exposer.most() + c.s.cfg.Backward
 }
 
 // callsAtOnce is the number of serverCalls: one for each receive, and one for
 // each reply whose chunks are open.
-func (c *serverConn) callsAtOnce() int { return c.receives() + cap(c.exposures) }
+func (c *serverConn) callsAtOnce() int { return c.receives() + c.exposer.most() }
 
 // callBytes is what a call has of the arena: room for its message, as much for
 // small payloads leased for it, and for messages about properties.
@@ -317,7 +312,7 @@ func (c *serverConn) runWorker(ctx context.Context, a arrival) {
 
 // readsIn is how many RDMA Reads the client may have outstanding here.
 func (c *serverConn) readsIn() int {
-	if c.exposures == nil && c.back == nil {
+	if c.exposer == nil && c.back == nil {
 		return 0
 	}
 	return c.s.cfg.ReadDepth
@@ -330,7 +325,11 @@ func (c *serverConn) recvBuf(i int) mem.Seg {
 
 // receive makes receive buffer i ready to be posted.
 func (c *serverConn) receive(i int) verbs.RecvWR {
-	return verbs.RecvWR{ID: uint64(i), Buf: c.recvBuf(i).Slice(0, c.props.post(i))}
+	wr := verbs.RecvWR{ID: uint64(i), Buf: c.recvBuf(i)}
+	if c.props != nil {
+		wr.Buf = wr.Buf.Slice(0, c.props.post(i))
+	}
+	return wr
 }
 
 // pad is n zero bytes.
@@ -391,14 +390,14 @@ func (c *serverConn) look(now time.Time) {
 	}
 }
 
-// overdue tells whether the client has stalled, or been silent, for too long.
+// overdue reports whether the client has stalled, or been silent, for too long.
 func (c *serverConn) overdue(now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn == nil || c.cause != nil || c.ended {
 		return nil
 	}
-	if err := c.doneOverdue(now); err != nil {
+	if err := c.exposer.overdue(now, c.s.cfg.DoneTimeout); err != nil {
 		return err
 	}
 	w := &c.watch

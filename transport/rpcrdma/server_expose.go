@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
@@ -23,27 +24,52 @@ import (
 // or close them are one group.
 const maxExposed = groupWRs - 1
 
+// exposer is what of a connection is for such replies; it is nil where there are none.
+type exposer struct {
+	// open holds a token for each reply whose read chunks are open.
+	open chan struct{}
+
+	mu sync.Mutex
+	// owed are the calls that an RDMA_DONE is owed for, by XID; windows are not bound.
+	owed    map[uint32]*serverCall
+	windows []verbs.Window
+}
+
+func newExposer(n int) *exposer {
+	return &exposer{open: make(chan struct{}, n), owed: map[uint32]*serverCall{}}
+}
+
+// exposure is what of a call is for such a reply.
+type exposure struct {
+	opened  []wire.ReadSegment
+	windows []verbs.Window
+	// What follows is guarded by exposer.mu. at is when the reply was posted; posting: not all of it has been; early:
+	// RDMA_DONE came all the same.
+	at             time.Time
+	posting, early bool
+}
+
 // expose makes the requests that open the reply's read chunks to the client, and
 // the read list that names them. It waits while the client owes too many
 // RDMA_DONE.
 func (k *serverCall) expose(ctx context.Context, how plan.Reply, head mem.Seg, marks []xdr.Mark) ([]wire.ReadSegment, error) {
 	select {
-	case k.c.exposures <- struct{}{}:
+	case k.c.exposer.open <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	if err := k.openAll(how, head, marks); err != nil {
 		// Nothing has been posted yet.
 		k.shelve()
-		<-k.c.exposures
+		<-k.c.exposer.open
 		return nil, plan.Refuse(wire.ErrSystem, wire.Fault{}, "%v", err)
 	}
-	return k.opened, k.owed()
+	return k.exposure.opened, k.owed()
 }
 
-// openAll fills k.opened.
+// openAll fills k.exposure.opened.
 func (k *serverCall) openAll(how plan.Reply, head mem.Seg, marks []xdr.Mark) (err error) {
-	list := k.opened[:0]
+	list := k.exposure.opened[:0]
 	if how.Kind == plan.ReadLong {
 		if list, err = k.open(list, 0, head); err != nil {
 			return err
@@ -62,17 +88,17 @@ func (k *serverCall) openAll(how plan.Reply, head mem.Seg, marks []xdr.Mark) (er
 			}
 		}
 	}
-	k.opened = list
+	k.exposure.opened = list
 	return nil
 }
 
 // open appends a request that lets the client read s.
 func (k *serverCall) open(list []wire.ReadSegment, pos int, s mem.Seg) ([]wire.ReadSegment, error) {
-	w, err := k.c.takeWindow()
+	w, err := k.c.exposer.takeWindow(k.c.conn)
 	if err != nil {
 		return nil, err
 	}
-	k.windows = append(k.windows, w)
+	k.exposure.windows = append(k.exposure.windows, w)
 	seg := wire.Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
 	k.wrs = append(k.wrs, verbs.SendWR{Op: verbs.OpBind, Window: w, Access: verbs.RemoteRead, Local: k.local(s)})
 	return append(list, wire.ReadSegment{Position: uint32(pos), Segment: seg}), nil
@@ -80,15 +106,15 @@ func (k *serverCall) open(list []wire.ReadSegment, pos int, s mem.Seg) ([]wire.R
 
 // owed notes that the client owes RDMA_DONE for k.
 func (k *serverCall) owed() error {
-	c := k.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.exposed[k.hdr.XID] != nil {
+	e := k.c.exposer
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.owed[k.hdr.XID] != nil {
 		return fmt.Errorf("two calls under XID %#x", k.hdr.XID)
 	}
 	k.refs.Add(1)
-	k.exposedAt, k.posting, k.early = time.Now(), true, false
-	c.exposed[k.hdr.XID] = k
+	k.exposure.at, k.exposure.posting, k.exposure.early = time.Now(), true, false
+	e.owed[k.hdr.XID] = k
 	return nil
 }
 
@@ -97,15 +123,15 @@ func (k *serverCall) owed() error {
 // would do nothing, and leave the client with keys to memory that others get:
 // of a call whose reply is still being posted, that is for its own worker.
 func (k *serverCall) done(ctx context.Context) {
-	c := k.c
-	c.mu.Lock()
-	e := c.exposed[k.hdr.XID]
-	delete(c.exposed, k.hdr.XID)
-	early := e != nil && e.posting
+	c, x := k.c, k.c.exposer
+	x.mu.Lock()
+	e := x.owed[k.hdr.XID]
+	delete(x.owed, k.hdr.XID)
+	early := e != nil && e.exposure.posting
 	if early {
-		e.early = true
+		e.exposure.early = true
 	}
-	c.mu.Unlock()
+	x.mu.Unlock()
 	if e == nil {
 		k.ignore(ctx)
 		return
@@ -123,7 +149,7 @@ func (k *serverCall) done(ctx context.Context) {
 // shut posts the requests that close the chunks of e's reply.
 func (k *serverCall) shut(ctx context.Context, e *serverCall) error {
 	k.wrs = k.wrs[:0]
-	for _, s := range e.opened {
+	for _, s := range e.exposure.opened {
 		k.wrs = append(k.wrs, verbs.SendWR{Op: verbs.OpLocalInvalidate, RKey: s.Handle})
 	}
 	return k.c.post(ctx, e.id, k.wrs, k.wc[:])
@@ -131,10 +157,10 @@ func (k *serverCall) shut(ctx context.Context, e *serverCall) error {
 
 // published is called when a reply with open chunks has been posted.
 func (k *serverCall) published(ctx context.Context) {
-	k.c.mu.Lock()
-	k.posting = false
-	early := k.early
-	k.c.mu.Unlock()
+	k.c.exposer.mu.Lock()
+	k.exposure.posting = false
+	early := k.exposure.early
+	k.c.exposer.mu.Unlock()
 	if !early || k.abandoned {
 		return
 	}
@@ -146,38 +172,57 @@ func (k *serverCall) published(ctx context.Context) {
 // closed is called when the call's keys are invalid.
 func (k *serverCall) closed() {
 	k.shelve()
-	<-k.c.exposures
+	<-k.c.exposer.open
 	k.unref()
 }
 
 // shelve puts the call's windows, which are not bound, where others find them.
 func (k *serverCall) shelve() {
-	c := k.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.windows = append(c.windows, k.windows...)
-	k.windows = k.windows[:0]
+	e := k.c.exposer
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.windows = append(e.windows, k.exposure.windows...)
+	k.exposure.windows = k.exposure.windows[:0]
 }
 
-func (c *serverConn) takeWindow() (verbs.Window, error) {
-	c.mu.Lock()
-	if n := len(c.windows); n > 0 {
-		w := c.windows[n-1]
-		c.windows = c.windows[:n-1]
-		c.mu.Unlock()
+func (e *exposer) takeWindow(conn verbs.Conn) (verbs.Window, error) {
+	e.mu.Lock()
+	if n := len(e.windows); n > 0 {
+		w := e.windows[n-1]
+		e.windows = e.windows[:n-1]
+		e.mu.Unlock()
 		return w, nil
 	}
-	c.mu.Unlock()
-	return c.conn.NewWindow()
+	e.mu.Unlock()
+	return conn.NewWindow()
 }
 
-// doneOverdue tells whether the client has owed an RDMA_DONE for too long. c.mu
-// is held.
-func (c *serverConn) doneOverdue(now time.Time) error {
-	for xid, k := range c.exposed {
-		if d := now.Sub(k.exposedAt); d >= c.s.cfg.DoneTimeout {
+// overdue reports whether the client has owed an RDMA_DONE for longer than limit.
+func (e *exposer) overdue(now time.Time, limit time.Duration) error {
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for xid, k := range e.owed {
+		if d := now.Sub(k.exposure.at); d >= limit {
 			return fmt.Errorf("client did not send RDMA_DONE for call %#x within %v", xid, d.Round(time.Millisecond))
 		}
 	}
 	return nil
+}
+
+// most is how many replies may have open chunks, out how many have.
+func (e *exposer) most() int {
+	if e == nil {
+		return 0
+	}
+	return cap(e.open)
+}
+
+func (e *exposer) out() int {
+	if e == nil {
+		return 0
+	}
+	return len(e.open)
 }

@@ -50,7 +50,7 @@ func (k *serverCall) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error)
 	return s, err
 }
 
-// standsInLease tells whether bytes of the reply stand in what the call has leased.
+// standsInLease reports whether bytes of the reply stand in what the call has leased.
 func (k *serverCall) standsInLease() bool {
 	for _, v := range k.payloads[:k.added] {
 		for _, s := range v {

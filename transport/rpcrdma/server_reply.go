@@ -19,7 +19,7 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 	l := &k.hdr.Lists
 	head, marks := k.reply.Bytes(), k.reply.Marks()
 	how := plan.ForReply(k.into, l, marks, room, len(head), k.msg.Len)
-	if how.Kind == plan.Refused && k.c.exposures != nil && k.hdr.Version == Version1 {
+	if how.Kind == plan.Refused && k.exposure != nil && k.hdr.Version == Version1 {
 		how = plan.Exposed(how, marks, k.segsOf, maxExposed, room, len(head), k.msg.Len)
 	}
 	k.into = how.Into
@@ -29,7 +29,7 @@ func (k *serverCall) sendReply(ctx context.Context, room int) {
 		k.giveUp(ctx, how.Why)
 		return
 	}
-	headSeg, err := k.settle(ctx, head, room, how)
+	headSeg, err := k.placeHead(ctx, head, room, how)
 	if errors.Is(err, longbuf.ErrTooLarge) || errors.Is(err, longbuf.ErrNone) {
 		err = plan.Refuse(wire.ErrSystem, wire.Fault{}, "reply of %d bytes: %v", k.reply.Len(), err)
 	}
@@ -158,7 +158,7 @@ func (k *serverCall) send(ctx context.Context, m wire.Message, send verbs.SendWR
 		k.abandon(ctx, err)
 		return
 	}
-	grant = max(1, grant-len(c.exposures)) // RFC 5666 section 11
+	grant = max(1, grant-c.exposer.out()) // RFC 5666 section 11
 	c.granted.Store(int32(grant))
 	m.Fixed().Credits = uint32(grant)
 	k.head.Reset(k.buf.Bytes(), nil)
@@ -200,11 +200,11 @@ func (c *serverConn) post(ctx context.Context, id int, wrs []verbs.SendWR, wc []
 	return nil
 }
 
-// settle makes the head of the reply stand in registered memory and returns
+// placeHead makes the head of the reply stand in registered memory and returns
 // where: in msg after the header, or, if it outgrew that or the header will, in
 // memory leased for the call. When there is none, a reply that has nothing in the
 // call's own gives that back, and waits.
-func (k *serverCall) settle(ctx context.Context, head []byte, room int, how plan.Reply) (mem.Seg, error) {
+func (k *serverCall) placeHead(ctx context.Context, head []byte, room int, how plan.Reply) (mem.Seg, error) {
 	if len(head) == 0 {
 		return mem.Seg{}, nil
 	}

@@ -23,7 +23,7 @@ func (k *serverCall) setRoom() { k.msg = k.buf.Slice(0, k.c.sendInline(k.hdr.Ver
 
 // sendInline is the most that a message of the version to the client may hold.
 func (c *serverConn) sendInline(version uint32) int {
-	if version == Version2 {
+	if version == Version2 && c.props != nil {
 		return c.props.sendLimit()
 	}
 	return int(c.out.Load())
@@ -33,7 +33,9 @@ func (c *serverConn) sendInline(version uint32) int {
 // that it holds for the replies to all calls that were sent after it. The rest
 // is the worker's.
 func (c *serverConn) note(w verbs.Completion) {
-	c.props.took(int(w.ID))
+	if c.props != nil {
+		c.props.took(int(w.ID))
+	}
 	if w.Invalidated && c.back != nil {
 		c.back.keyDead(w.InvalidatedKey)
 	}
@@ -51,7 +53,7 @@ func (c *serverConn) note(w verbs.Completion) {
 	}
 }
 
-// aboutProps tells whether a message is one about properties, if it can be
+// aboutProps reports whether a message is one about properties, if it can be
 // parsed.
 func aboutProps(b []byte) bool {
 	if len(b) < wire.FixedLen || binary.BigEndian.Uint32(b[4:]) != Version2 {

@@ -93,7 +93,7 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// pending tells if a message has come that nobody waited for. It asks for a
+// pending reports whether a message has come that nobody waited for. It asks for a
 // moment only: what comes later is for other checks.
 func (p *peer) pending() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)

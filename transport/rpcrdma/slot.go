@@ -36,7 +36,7 @@ const maxHeaderLen = wire.MinInline
 const scratchLen = 8
 
 // copyInline is the payload size up to which copying it into an inline call
-// costs less than waiting for the Send's completion, which tells that the
+// costs less than waiting for the Send's completion, after which the
 // caller's memory is not needed any more.
 const copyInline = 1024
 
@@ -128,7 +128,7 @@ type key struct {
 	dead   bool
 }
 
-// wake tells the caller that something happened.
+// wake has the caller look at the slot again.
 func (s *slot) wake() {
 	select {
 	case s.woke <- struct{}{}:
@@ -204,7 +204,7 @@ func (r *requester) takeSlot(xid uint32) (*slot, error) {
 	return s, nil
 }
 
-// putSlot puts a slot back. l.mu is held; the caller releases the credit after.
+// putSlot puts a slot back. r.mu is held; the caller releases the credit after.
 func (r *requester) putSlot(s *slot) {
 	delete(r.slots, s.xid)
 	r.putSpare(s)
@@ -229,7 +229,7 @@ func (r *requester) takeWindow(s *slot) (verbs.Window, error) {
 	return r.port.newWindow()
 }
 
-// putSpare gives the slot's spare window back. l.mu is held.
+// putSpare gives the slot's spare window back. r.mu is held.
 func (r *requester) putSpare(s *slot) {
 	if s.spare != nil {
 		r.windows = append(r.windows, s.spare)

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// stall ends a link whose peer takes nothing for too long. Whoever posts, or waits for a completion, sets a deadline and
-// takes it back. One timer looks at all of them: to start one for each call costs more than the rest of posting does.
+// stall ends a link whose peer takes no data for too long. A goroutine that posts, or waits for a completion, sets a
+// deadline, and clears it when it is done. One timer checks the deadlines of all calls: one timer per call would cost more
+// than the rest of posting.
 type stall struct {
 	l *link
-	// next is when the timer looks, in nanoseconds since base, or 0 when it does not run.
+	// next is when the timer fires, in nanoseconds since base, or 0 when it does not run.
 	next atomic.Int64
 	base time.Time
 
@@ -28,7 +29,7 @@ func (s *stall) start(l *link) {
 	s.timer.Stop()
 }
 
-// set makes d a deadline of StallLimit. When ctx has one, the patience beyond that is short.
+// set makes d a deadline of StallLimit. If ctx has a deadline, ours is at most a second after it.
 func (s *stall) set(ctx context.Context, d *deadline) {
 	limit := s.l.d.cfg.StallLimit
 	if t, ok := ctx.Deadline(); ok {
@@ -41,7 +42,7 @@ func (s *stall) set(ctx context.Context, d *deadline) {
 
 func (d *deadline) clear() { d.at.Store(0) }
 
-// lookAt has the timer look at that time, unless it looks before.
+// lookAt makes the timer fire at that time, unless it fires earlier.
 func (s *stall) lookAt(at int64) {
 	sooner := func() bool { next := s.next.Load(); return next != 0 && next <= at }
 	if sooner() {
@@ -55,7 +56,7 @@ func (s *stall) lookAt(at int64) {
 	}
 }
 
-// look is the timer's.
+// look runs when the timer fires.
 func (s *stall) look() {
 	s.mu.Lock()
 	s.next.Store(0)
@@ -73,7 +74,7 @@ func (s *stall) look() {
 		see(&s.l.back[i].deadline)
 	}
 	switch {
-	case first == 0: // who sets one from now on finds that the timer does not run
+	case first == 0: // the next set starts the timer again
 	case first <= now:
 		s.l.fail(errStalled)
 	default:

@@ -174,19 +174,19 @@ func FuzzRequester2(f *testing.F) {
 					if s.buf == 0 { // as if it had been exchanged back
 						s.buf = len(l.bufs) - 1
 					}
-					l.props.post(0)
+					l.control.props.post(0)
 					l.reap(&verbs.Completion{ID: 0, Op: verbs.OpRecv, Len: len(b)})
 					if len(l.repost) != 1 {
 						t.Fatalf("%d receives posted for one message", len(l.repost))
 					}
-					l.props.took(int(l.repost[0].ID))
+					l.control.props.took(int(l.repost[0].ID))
 					l.repost, l.wakeups, l.bad = l.repost[:0], l.wakeups[:0], 0
 					if before == versionSettled && l.version != versionSettled {
 						t.Fatal("unsettled")
 					}
-					checkProps(t, l.props)
+					checkProps(t, l.control.props)
 					if d.byte()%2 == 0 {
-						sendDue(t, l.props)
+						sendDue(t, l.control.props)
 					}
 				}
 				if s.state != slotReplied {
@@ -197,7 +197,7 @@ func FuzzRequester2(f *testing.F) {
 				if err != nil && (!errors.As(err, &te) || te.Fate != transport.Answered) {
 					t.Fatalf("error %v", err)
 				}
-				again := err != nil && l.yields(s, err)
+				again := err != nil && l.amend(s, err)
 				l.releaseLong(s)
 				if !again {
 					break

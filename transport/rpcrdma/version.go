@@ -51,8 +51,8 @@ func (l *link) termsNow() plan.Terms {
 		t.SendInline = wire.MinInline
 		t.RecvInline = min(cfg.InlineRecv, wire.DefaultInline2)
 	case t.Version == Version2:
-		t.SendInline = min(cfg.InlineSend, l.props.sendLimit())
-		t.RecvInline = min(cfg.InlineRecv, l.props.receiveLimit())
+		t.SendInline = min(cfg.InlineSend, l.control.props.sendLimit())
+		t.RecvInline = min(cfg.InlineRecv, l.control.props.receiveLimit())
 	}
 	return t
 }
@@ -81,12 +81,12 @@ func (l *link) accepted() Versions {
 
 // agree takes the answer to a call, which settles the version if it is not yet.
 // refusal is nil unless it is an error.
-// It tells whether the answer's grant counts: from the first on that is no error
+// It reports whether the answer's grant counts: from the first on that is no error
 // (section 8; RFC 8166 section 3.3.3). l.mu is held.
-func (l *link) agree(h *wire.Header, refusal *wire.Error) (grants bool) {
+func (l *link) agree(h wire.Header, refusal *wire.Error) (grants bool) {
 	switch {
 	case refusal == nil || refusal.Code != wire.ErrVers:
-		l.heard(h)
+		l.heard(&h)
 	case l.version == versionTried && (Versions{Low: refusal.Low, High: refusal.High}).Has(Version1):
 		l.version = versionNext[l.version][versionRefuse]
 		l.d.noVersion2.Store(true)
@@ -105,7 +105,7 @@ func (l *link) heard(h *wire.Header) {
 	l.version = versionNext[l.version][versionHeard]
 	l.terms.Version, l.terms.ReadReplies = Version2, false
 	// XIDs as far from those of calls as can be.
-	l.props.begin(h.XID ^ 1<<31)
+	l.control.props.begin(h.XID ^ 1<<31)
 	l.control.wake()
 	l.d.noteTerms(l)
 }
@@ -127,7 +127,7 @@ func (d *dialer) noteTerms(l *link) {
 		t.Version = Version2
 	}
 	if t.Version == Version2 {
-		now := l.props.inForce()
+		now := l.control.props.inForce()
 		t.InlineSend, t.InlineRecv = min(d.cfg.InlineSend, now.send), min(d.cfg.InlineRecv, now.receive)
 		t.ReceiveSize, t.PeerReceiveSize = now.told, now.peer
 		t.Backward, t.PeerBackward = now.backward.String(), now.peerBackward.String()

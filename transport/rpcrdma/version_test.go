@@ -35,7 +35,7 @@ func TestVersionChoice(t *testing.T) {
 				}
 			case 2:
 				e := wire.Error{Header: wire.Header{Version: Version2, Proc: wire.ProcError}, Code: wire.ErrVers, Low: 1, High: 1}
-				if l.agree(&e.Header, &e) {
+				if l.agree(e.Header, &e) {
 					t.Errorf("%s: an error grants credits", name)
 				}
 				if settled == 0 && sent {

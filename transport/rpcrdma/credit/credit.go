@@ -55,7 +55,7 @@ const (
 
 func New(requested int) *Credits { return &Credits{Requested: requested, limit: 1} }
 
-// Acquire takes a credit for a live call, first come, first served; waited tells
+// Acquire takes a credit for a live call, first come, first served; waited reports
 // whether none was there at once. It ends with ctx, with ErrEnded when dead is
 // closed, or with ErrClogged.
 func (c *Credits) Acquire(ctx context.Context, dead <-chan struct{}) (waited bool, err error) {
@@ -114,7 +114,7 @@ func (c *Credits) Release(s Share) {
 }
 
 // Abandon notes that nobody waits any more for a call with a credit held for s,
-// and tells whether that leaves the connection clogged.
+// and reports whether that leaves the connection clogged.
 func (c *Credits) Abandon(s Share) (clogged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +174,7 @@ func (c *Credits) serve() {
 	}
 }
 
-// admits tells whether an overdue call may have a credit that is free. Where
+// admits reports whether an overdue call may have a credit that is free. Where
 // there is only one, it may when nobody else wants it. c.mu is held.
 func (c *Credits) admits() bool {
 	if !c.granted {
@@ -186,7 +186,7 @@ func (c *Credits) admits() bool {
 	return c.doubtful() < c.limit-c.reserve()
 }
 
-// clogged tells whether calls given up hold what is kept for live ones.
+// clogged reports whether calls given up hold what is kept for live ones.
 // c.mu is held.
 func (c *Credits) clogged() bool {
 	return c.held[Abandoned] > 0 && c.doubtful() > c.limit-c.reserve()

@@ -22,7 +22,7 @@ var (
 	ErrEnded = errors.New("ended while waiting for memory")
 )
 
-// Stats tells what a pool's memory is used for, in bytes.
+// Stats is how a pool's memory is used, in bytes.
 type Stats struct {
 	Size, Used, Peak int
 	// Leases is how many are out; Waits counts those that had to wait.
@@ -203,7 +203,7 @@ func (p *Pool) Stats() Stats {
 	return p.stats
 }
 
-// Usage tells what acct holds, and the most that it has held.
+// Usage is what acct holds, and the most that it has held.
 func (p *Pool) Usage(acct *Account) (used, peak int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

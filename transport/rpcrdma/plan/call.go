@@ -108,7 +108,7 @@ func (d Demands) With(more Demands) Demands {
 	return d
 }
 
-// segments tells whether a chunk may have n.
+// segments reports whether a chunk may have n.
 func (d *Demands) segments(n int) bool { return d.MaxSegments == 0 || n <= d.MaxSegments }
 
 // emptyHeader is the length of a header in which all lists are empty.

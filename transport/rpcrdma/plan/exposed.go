@@ -12,7 +12,7 @@ const InRead = -2
 
 // Exposed replans a reply that fits nowhere: payloads that were to stay in
 // the stream get read chunks, and if it still does not fit, the stream gets one
-// at Position Zero. segs tells the segments of a payload, most bounds those of the reply.
+// at Position Zero. segs is the number of segments of a payload, most bounds those of the reply.
 func Exposed(p Reply, marks []xdr.Mark, segs func(xdr.Mark) int, most, header, head, room int) Reply {
 	if len(p.Into) < len(marks) {
 		return p // a payload exceeds its write chunk

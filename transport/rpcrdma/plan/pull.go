@@ -22,7 +22,7 @@ type Pulled struct {
 // MaxReadChunks is how many read chunks a call may have.
 const MaxReadChunks = 64
 
-// roundedUpBy tells whether s is the roundup of chunk k as a chunk of its own,
+// roundedUpBy reports whether s is the roundup of chunk k as a chunk of its own,
 // which RFC 5666 section 3.7 lets senders make of it.
 func (k *Pulled) roundedUpBy(s wire.ReadSegment) bool {
 	pad := xdr.Pad(k.Len)

@@ -2,7 +2,7 @@ package wire
 
 import "github.com/rdmafs/rdmafs/transport/xdr"
 
-// Direction tells calls from replies (the draft, section 5.2); it is msg_type of RFC 5531.
+// Direction distinguishes calls from replies (the draft, section 5.2); it is msg_type of RFC 5531.
 type Direction uint32
 
 const (

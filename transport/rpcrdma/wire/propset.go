@@ -110,7 +110,7 @@ func (s *PropSet) parse(r *xdr.Reader) {
 	}
 }
 
-// check tells what is wrong with the value of a known property.
+// check returns what is wrong with the value of a known property, or nothing.
 func (p *Property) check() string {
 	switch p.ID {
 	case PropReceiveSize, PropBackward:
@@ -142,7 +142,7 @@ func (p *Property) Uint32() (v uint32, ok bool) {
 // stands for the property at place n of a PropSet.
 type PropSubset []byte
 
-// Has tells whether place n is in s. Words that are not there are zero.
+// Has reports whether place n is in s. Words that are not there are zero.
 func (s PropSubset) Has(n int) bool {
 	at := n / 32 * 4
 	return at < len(s) && binary.BigEndian.Uint32(s[at:])>>(n%32)&1 != 0

@@ -277,7 +277,7 @@ func FuzzHeader2(f *testing.F) {
 	})
 }
 
-// paddedDirty tells whether padding, which is not looked at, may hold anything.
+// paddedDirty reports whether padding, which is not looked at, may hold anything.
 func paddedDirty(m Message) bool {
 	o, ok := m.(*Optional)
 	return ok && len(o.Info)%4 != 0

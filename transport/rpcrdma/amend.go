@@ -8,12 +8,12 @@ import (
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
-// yields tells whether the call in s, which got err, is to be sent again, under
-// the same XID, and notes in s how: the draft, section 7.2.4, says what a
+// amend reports whether the call in s, which got err, is to be sent again under
+// the same XID, and records in s how: the draft, section 7.2.4, says what a
 // requester can do about which error. What the responder will never take is
 // remembered for all calls. Each refusal must forbid something that the call
 // has.
-func (r *requester) yields(s *slot, err error) bool {
+func (r *requester) amend(s *slot, err error) bool {
 	var re *ReplyError
 	if !errors.As(err, &re) || s.terms.Version != Version2 {
 		return false
