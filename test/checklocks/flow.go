@@ -30,8 +30,12 @@ const (
 	released           // by this function, which has not locked it
 )
 
-// effect is what calling a function does to locks.
-type effect struct{ locks, unlocks []*types.Var }
+// effect is what calling a function does to locks, and which locks it holds when it
+// calls each of its parameters that are functions.
+type effect struct {
+	locks, unlocks []*types.Var
+	calls          map[*types.Var]locks
+}
 
 type checker struct {
 	pass    *analysis.Pass
@@ -100,7 +104,7 @@ func (c *checker) function(g *cfg.CFG, entry locks) effect {
 	}
 	in := make([]locks, len(g.Blocks))
 	in[0] = maps.Clone(entry)
-	w := &walker{checker: c, entry: entry}
+	w := &walker{checker: c, entry: entry, calls: map[*types.Var]locks{}}
 	for changed := true; changed; {
 		changed = false
 		for _, b := range g.Blocks {
@@ -141,7 +145,7 @@ func (c *checker) function(g *cfg.CFG, entry locks) effect {
 			meet(atEnd, out)
 		}
 	}
-	var e effect
+	e := effect{calls: w.calls}
 	for l, s := range atEnd {
 		switch {
 		case s == held && entry[l] != held:
@@ -185,6 +189,7 @@ type walker struct {
 	*checker
 	entry    locks
 	deferred []*types.Var // unlocked when it returns
+	calls    map[*types.Var]locks
 	final    bool
 }
 
@@ -240,13 +245,34 @@ func (w *walker) node(n ast.Node, s locks) {
 // arguments walks what a call evaluates before it is made; literals in it are
 // entered with inner.
 func (w *walker) arguments(call *ast.CallExpr, s, inner locks) {
-	for _, e := range append([]ast.Expr{call.Fun}, call.Args...) {
+	for k, e := range append([]ast.Expr{call.Fun}, call.Args...) {
 		if lit, ok := ast.Unparen(e).(*ast.FuncLit); ok {
-			w.literal(lit, inner)
+			w.literal(lit, w.heldFor(call, k-1, inner))
 			continue
 		}
 		w.node(e, s)
 	}
+}
+
+// heldFor is what is held when a call's argument k, a function, is called: what is
+// held at the call, and what the callee locks for it.
+func (w *walker) heldFor(call *ast.CallExpr, k int, s locks) locks {
+	f := callee(w.pass, call)
+	if f == nil || k < 0 {
+		return s
+	}
+	f = f.Origin()
+	params := f.Signature().Params()
+	if k >= params.Len() {
+		return s
+	}
+	own := w.effects[f].calls[params.At(k)]
+	if len(own) == 0 {
+		return s
+	}
+	s = maps.Clone(s)
+	maps.Copy(s, own)
+	return s
 }
 
 func (w *walker) literal(lit *ast.FuncLit, s locks) {
@@ -281,6 +307,15 @@ func (w *walker) call(call *ast.CallExpr, s locks) {
 	}
 	f := callee(w.pass, call)
 	if f == nil {
+		if id, ok := ast.Unparen(call.Fun).(*ast.Ident); ok {
+			if v, ok := w.pass.TypesInfo.Uses[id].(*types.Var); ok {
+				if before, ok := w.calls[v]; ok {
+					meet(before, s)
+				} else {
+					w.calls[v] = maps.Clone(s)
+				}
+			}
+		}
 		return
 	}
 	f = f.Origin()

@@ -9,10 +9,11 @@
 // assumed in the function and not demanded of its callers.
 //
 // Locks are told apart by the field that they are, not by the value that it is a
-// field of: a lock of one inode passes for that of another. What a function
-// literal may rely on is what was held where it was written, and nothing in a go
-// statement or an argument of Go, AfterFunc or spawn. What functions of the package
-// leave locked or unlocked is found out.
+// field of: a lock of one inode passes for that of another. A function literal may
+// rely on what is held where it is written and on what the function that it is passed
+// to locks before it calls it, and on nothing in a go statement or an argument of Go,
+// AfterFunc or spawn. What functions of the package leave locked or unlocked is found
+// out.
 //
 // A line that is right all the same says //checklocks:ignore and why. Tests are not
 // looked at.

@@ -123,7 +123,7 @@ func (r *requester) invalidated(xid, rkey uint32) {
 	}
 }
 
-// kill marks a key of s as dead and reports whether there is one. link.mu is held.
+// kill marks a key of s as dead and reports whether there is one. requester.mu is held.
 func (s *slot) kill(rkey uint32) bool {
 	for i := range s.keys {
 		if k := &s.keys[i]; k.rkey == rkey && !k.dead {

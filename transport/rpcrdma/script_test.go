@@ -63,8 +63,6 @@ func (h *Header) message() wire.Message {
 
 func (h *Header) Append(w *xdr.Writer) { h.message().Append(w) }
 
-func (h *Header) encode(buf []byte) []byte { return wire.Encode(buf, h.message()) }
-
 func encodeHeader(h *Header) []byte {
 	var w xdr.Writer
 	h.Append(&w)

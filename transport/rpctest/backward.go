@@ -10,7 +10,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
-// NewBackward is NewCaller for connections by which the server calls back;
+// NewBackward is NewCaller for connections over which the server calls the client;
 // callbacks serves those calls.
 type NewBackward func(t *testing.T, h, callbacks transport.Handler) (c transport.Caller, cut func())
 
@@ -23,8 +23,8 @@ type backEnv struct {
 	seen chan transport.Backchannel
 }
 
-// reporter serves as p does, and tells of the Backchannel first. With nested set it
-// makes a call by it, too.
+// reporter serves as p does, after it has put the Backchannel into seen or, with
+// nested set, made a call on the client.
 type reporter struct {
 	p      *program
 	seen   chan transport.Backchannel

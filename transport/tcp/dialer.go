@@ -35,7 +35,7 @@ type Config struct {
 	Concurrent int
 	// LocalAddr is the address to connect from, if valid.
 	LocalAddr netip.Addr
-	// Callbacks, if set, serves the calls that the server makes by our connections
+	// Callbacks, if set, serves the calls that the server makes on our connections
 	// (as RFC 8881 section 2.10.3.1 has it for NFSv4.1), at most
 	// CallbackConcurrent (0 means 16) at a time on each. A call of more than
 	// CallbackMax bytes (0 means 64 KiB), or one too many, is dropped.

@@ -185,3 +185,23 @@ func last(n *struct{ e embeds }) {
 	n.e.with() // want `with is called without embeds.mu`
 	(&table{}).sometimes(true)
 }
+
+// locked calls f.
+func locked(t *table, f func(n int)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(1)
+}
+
+// twice calls f with the lock held and without.
+func twice(t *table, f func(n int)) {
+	t.mu.Lock()
+	f(1)
+	t.mu.Unlock()
+	f(2)
+}
+
+func passes(t *table) {
+	locked(t, func(int) { t.add() })
+	twice(t, func(int) { t.add() }) // want `add is called without table.mu`
+}
