@@ -248,7 +248,8 @@ func (r *requester) quiesce(ctx context.Context, s *slot, over bool) {
 		s.wrs[n-1].Signaled = true
 		s.invalidating = true
 	}
-	pending := s.invalidating || s.sending
+	// A Send of copies alone needs nothing of an abandoned call.
+	pending := s.invalidating || s.sending && (over || !r.copies)
 	r.mu.Unlock()
 	if n > 0 {
 		r.stats.localInvalidations.Add(uint64(n))
@@ -331,6 +332,11 @@ func (r *requester) finish(s *slot) {
 func (r *requester) detach(s *slot) {
 	r.mu.Lock()
 	late, owing := s.state == slotLate, s.owing
+	if late && s.sending {
+		s.state = slotDraining
+		r.mu.Unlock()
+		return
+	}
 	clogged := false
 	if !late {
 		s.state = slotDetached

@@ -46,7 +46,7 @@ func (r *requester) garbled(s *slot, err error) {
 // nil if there is none. r.mu is held.
 func (r *requester) answered(h wire.Header, refusal *wire.Error) *slot {
 	s := r.slots[h.XID]
-	if s == nil || s.state == slotReplied || s.state == slotLate {
+	if s == nil || s.answered() {
 		r.stats.badXIDs.Add(1)
 		r.bad++
 		return nil
@@ -87,6 +87,10 @@ func (r *requester) replied(h wire.Header, m arrived) (free int) {
 func (r *requester) late(s *slot) {
 	if s.state == slotAbandoned {
 		s.state = slotLate
+		return
+	}
+	if s.sending {
+		s.state = slotDraining
 		return
 	}
 	if s.owing {

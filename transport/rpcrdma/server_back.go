@@ -154,7 +154,15 @@ func (b *backchannel) completed(id int, op verbs.Op) {
 	case verbs.OpSend:
 		s.sending = false
 	}
+	drained := s.state == slotDraining && !s.sending
+	if drained {
+		b.putSlot(s)
+	}
 	b.mu.Unlock()
+	if drained {
+		b.credits.Release(credit.Live)
+		return
+	}
 	s.wake()
 }
 
@@ -170,7 +178,7 @@ func (b *backchannel) keyDead(rkey uint32) {
 func (b *backchannel) take(ctx context.Context, k *serverCall, xid uint32, deliver func(s *slot)) bool {
 	b.mu.Lock()
 	s := b.slots[xid]
-	if s == nil || s.state == slotReplied || s.state == slotLate {
+	if s == nil || s.answered() {
 		b.mu.Unlock()
 		return false
 	}

@@ -25,6 +25,8 @@ const (
 	slotLate
 	// slotDetached: the caller is gone; slot and credit wait for the reply.
 	slotDetached
+	// slotDraining: as slotDetached, but the reply has come, and the Send has not completed.
+	slotDraining
 )
 
 // maxHeaderLen is more than the longest header that a plan makes, so that every
@@ -235,4 +237,9 @@ func (r *requester) putSpare(s *slot) {
 		r.windows = append(r.windows, s.spare)
 		s.spare = nil
 	}
+}
+
+// answered reports whether the reply to the call in s has come. requester.mu is held.
+func (s *slot) answered() bool {
+	return s.state == slotReplied || s.state == slotLate || s.state == slotDraining
 }
