@@ -144,7 +144,7 @@ type readCaller struct {
 func (c *readCaller) Call(_ context.Context, call *transport.Call) error {
 	c.args.Reset(c.args.Bytes(), call.Send)
 	call.Args(&c.args)
-	c.r.Reset(c.w.Bytes(), call.Recv, nil)
+	c.r.Reset(c.w.Bytes(), call.Recv)
 	return call.Result(&c.r)
 }
 

@@ -90,7 +90,7 @@ func (f *fakeServer) Call(ctx context.Context, c *transport.Call) error {
 	}
 	if s.args != nil {
 		var r xdr.Reader
-		r.Reset(unreduced(c), nil, nil)
+		r.Reset(unreduced(c), nil)
 		s.args.Parse(&r)
 		if err := r.End(); err != nil {
 			f.t.Errorf("procedure %d: arguments: %v", c.Proc, err)
@@ -116,7 +116,7 @@ func (f *fakeServer) Call(ctx context.Context, c *transport.Call) error {
 		f.t.Errorf("procedure %d: reply of %d bytes, but room for %d", c.Proc, len(buf), room)
 	}
 	var r xdr.Reader
-	r.Reset(buf, c.Recv, nil)
+	r.Reset(buf, c.Recv)
 	return c.Result(&r)
 }
 

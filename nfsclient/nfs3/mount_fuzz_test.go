@@ -26,7 +26,7 @@ func (s *scriptedCaller) Call(_ context.Context, c *transport.Call) error {
 	}
 	b = b[:min(len(b), c.ReplyMax)&^3]
 	var r xdr.Reader
-	r.Reset(b, c.Recv, nil)
+	r.Reset(b, c.Recv)
 	return c.Result(&r)
 }
 

@@ -111,7 +111,7 @@ func (l *Liar) results(q *transport.Request, start int) bool {
 		return false
 	}
 	var r xdr.Reader
-	r.Reset(append([]byte(nil), q.Reply.Bytes()[start:]...), nil, nil)
+	r.Reset(append([]byte(nil), q.Reply.Bytes()[start:]...), nil)
 	if res.Parse(&r); r.End() != nil || !l.lie.Apply(l.rand, q.Proc, res) {
 		return false
 	}

@@ -34,7 +34,7 @@ func newBencher(c *client) *bencher {
 }
 
 func (b *bencher) call(t testing.TB, proc uint32, args []byte) {
-	b.in.Reset(args, nil, nil)
+	b.in.Reset(args, nil)
 	b.out.Reset(b.buf, b.payloads[:])
 	b.used = 0
 	b.q.XID++

@@ -96,7 +96,7 @@ func (c *client) done() { _ = c.arena.Close() }
 // raw makes a call and returns the results as they would stand inline.
 func (c *client) raw(ctx context.Context, xid, prog, vers, proc uint32, args []byte) (transport.AcceptStat, []byte) {
 	var in xdr.Reader
-	in.Reset(args, nil, nil)
+	in.Reset(args, nil)
 	var out xdr.Writer
 	payloads := make([]mem.Vec, 4)
 	out.Reset(nil, payloads)
@@ -163,7 +163,7 @@ func (c *client) program(prog, vers, proc uint32, a, res wire.Message) {
 func parseAll(t testing.TB, b []byte, res wire.Message) {
 	t.Helper()
 	var r xdr.Reader
-	r.Reset(b, nil, nil)
+	r.Reset(b, nil)
 	res.Parse(&r)
 	if err := r.End(); err != nil {
 		t.Fatalf("results %T: %v", res, err)

@@ -138,7 +138,7 @@ func (b *rpcbind) call(proc uint32, e wire.Rpcb) (bool, error) {
 		return false, fmt.Errorf("nfsd: rpcbind: %w", err)
 	}
 	var r xdr.Reader
-	r.Reset(reply, nil, nil)
+	r.Reset(reply, nil)
 	if err := oncrpc.DecodeReply(&r, b.xid, c); err != nil {
 		return false, fmt.Errorf("nfsd: rpcbind: %w", err)
 	}

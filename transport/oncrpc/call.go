@@ -151,7 +151,7 @@ func ParseCall(r *xdr.Reader) (CallHeader, error) {
 // parseSys decodes the body of AUTH_SYS credentials (RFC 5531 appendix A).
 func parseSys(body []byte, c *transport.AuthSys) error {
 	var r xdr.Reader
-	r.Reset(body, nil, nil)
+	r.Reset(body, nil)
 	r.Uint32() // stamp
 	r.Opaque(transport.MaxMachine)
 	c.UID = r.Uint32()

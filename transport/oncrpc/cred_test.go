@@ -57,7 +57,7 @@ func (sumBody) Protect(w *xdr.Writer, args []byte) {
 
 func (sumBody) Unprotect(body []byte) ([]byte, error) {
 	var r xdr.Reader
-	r.Reset(body, nil, nil)
+	r.Reset(body, nil)
 	b, sum := r.Opaque(len(body)), r.Uint32()
 	if err := r.End(); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func TestCredentialOfEachTransmission(t *testing.T) {
 		AppendCall(&w, 7, c)
 		msg := w.Bytes()[4:]
 		var r xdr.Reader
-		r.Reset(msg[6*4:], nil, nil)
+		r.Reset(msg[6*4:], nil)
 		if f, n, s := r.Uint32(), r.Uint32(), r.Uint32(); f != flavorTest || n != 4 || s != seq {
 			t.Errorf("credential %d, %d, %d, want sequence number %d", f, n, s, seq)
 		}
@@ -103,7 +103,7 @@ func TestCredentialOfEachTransmission(t *testing.T) {
 			w.Uint32(v)
 		}
 		var r xdr.Reader
-		r.Reset(w.Bytes(), nil, nil)
+		r.Reset(w.Bytes(), nil)
 		return DecodeReply(&r, 7, c)
 	}
 	c.Result = func(*xdr.Reader) error { panic("decoded") }
@@ -125,7 +125,7 @@ func TestVerifierOfRefusals(t *testing.T) {
 			w.Uint32(v)
 		}
 		var r xdr.Reader
-		r.Reset(w.Bytes(), nil, nil)
+		r.Reset(w.Bytes(), nil)
 		return DecodeReply(&r, 7, c)
 	}
 	checkProtocol(t, decode(7, msgReply, msgAccepted, 0, 0, uint32(transport.ProcUnavail)), "PROC_UNAVAIL of somebody else")
@@ -184,7 +184,7 @@ func TestProtectedBodies(t *testing.T) {
 		return r.End()
 	}
 	var r xdr.Reader
-	r.Reset(reply, c.Recv, nil)
+	r.Reset(reply, c.Recv)
 	if err := DecodeReply(&r, 7, c); err != nil || runs != 1 {
 		t.Errorf("%v; decoded %d times", err, runs)
 	}
@@ -193,7 +193,7 @@ func TestProtectedBodies(t *testing.T) {
 	}
 	for i := at; i < len(reply); i++ {
 		reply[i] ^= 1
-		r.Reset(reply, c.Recv, nil)
+		r.Reset(reply, c.Recv)
 		checkProtocol(t, DecodeReply(&r, 7, c), "byte %d changed", i)
 		reply[i] ^= 1
 	}

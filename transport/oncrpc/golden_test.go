@@ -67,7 +67,7 @@ func goldens(t testing.TB, kind string) []golden {
 func TestCallsOfLinux(t *testing.T) {
 	for _, g := range goldens(t, "call") {
 		var r xdr.Reader
-		r.Reset(g.msg, nil, nil)
+		r.Reset(g.msg, nil)
 		h, err := ParseCall(&r)
 		if err != nil {
 			t.Errorf("%s: %v", g.name, err)
@@ -112,7 +112,7 @@ func TestCallsOfLinux(t *testing.T) {
 			t.Errorf("%s: PeekXID: %#x %v %v", g.name, xid, reply, ok)
 		}
 		for n := range r.Offset() {
-			r.Reset(g.msg[:n], nil, nil)
+			r.Reset(g.msg[:n], nil)
 			if _, err := ParseCall(&r); !errors.Is(err, transport.ErrProtocol) {
 				t.Errorf("%s cut to %d bytes: %v", g.name, n, err)
 			}
@@ -141,15 +141,15 @@ func TestRepliesOfLinux(t *testing.T) {
 			return nil
 		}}
 		var r xdr.Reader
-		r.Reset(g.msg, nil, nil)
+		r.Reset(g.msg, nil)
 		if err := DecodeReply(&r, xid, c); err != nil || at != ReplyHeader || runs != 1 {
 			t.Errorf("%s: %v; results at %d, decoded %d times", g.name, err, at, runs)
 		}
 		for n := range ReplyHeader {
-			r.Reset(g.msg[:n], nil, nil)
+			r.Reset(g.msg[:n], nil)
 			checkProtocol(t, DecodeReply(&r, xid, c), "%s cut to %d bytes", g.name, n)
 		}
-		r.Reset(g.msg, nil, nil)
+		r.Reset(g.msg, nil)
 		checkProtocol(t, DecodeReply(&r, xid+1, c), "%s under another XID", g.name)
 		if runs != 1 {
 			t.Errorf("%s: results of malformed replies decoded", g.name)

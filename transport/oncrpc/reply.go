@@ -84,7 +84,7 @@ func decodeReply(r *xdr.Reader, xid uint32, c *transport.Call) error {
 			return fmt.Errorf("%w: protected results: %w", transport.ErrProtocol, err)
 		}
 		r = new(xdr.Reader)
-		r.Reset(results, c.Recv, nil)
+		r.Reset(results, c.Recv)
 	}
 	var err error
 	if c.Result != nil {

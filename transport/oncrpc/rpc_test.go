@@ -19,7 +19,7 @@ func (f handler) Serve(_ context.Context, q *transport.Request) transport.Accept
 // serve passes msg to Serve and returns the reply.
 func serve(msg []byte, f handler) ([]byte, bool) {
 	q := &transport.Request{Args: new(xdr.Reader), Reply: new(xdr.Writer)}
-	q.Args.Reset(msg, nil, nil)
+	q.Args.Reset(msg, nil)
 	ok := Serve(context.Background(), f, q)
 	return q.Reply.Bytes(), ok
 }
@@ -41,7 +41,7 @@ func TestMachineAndGroupsAreCut(t *testing.T) {
 	var w xdr.Writer
 	AppendCall(&w, 9, &transport.Call{Cred: sys})
 	var r xdr.Reader
-	r.Reset(w.Bytes(), nil, nil)
+	r.Reset(w.Bytes(), nil)
 	h, err := ParseCall(&r)
 	if err != nil || h.Sys.UID != 1 || h.Sys.GID != 2 || len(h.Sys.GIDs) != 16 || h.Sys.GIDs[15] != 115 {
 		t.Errorf("%+v, %v", h, err)
@@ -98,7 +98,7 @@ func TestRefusals(t *testing.T) {
 		}
 		c := &transport.Call{Result: func(*xdr.Reader) error { panic("decoded") }}
 		var r xdr.Reader
-		r.Reset(got, nil, nil)
+		r.Reset(got, nil)
 		err := DecodeReply(&r, 7, c)
 		var e *transport.Error
 		var refused *transport.RPCError
@@ -106,7 +106,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: client reads %v, want %v", name, err, &tc.err)
 		}
 		for n := range got {
-			r.Reset(got[:n], nil, nil)
+			r.Reset(got[:n], nil)
 			checkProtocol(t, DecodeReply(&r, 7, c), "%s cut to %d bytes", name, n)
 		}
 	}
@@ -121,7 +121,7 @@ func TestMalformedReplies(t *testing.T) {
 		"huge verifier":     "00000007 00000001 00000000 00000000 ffffffff 00000000",
 	} {
 		var r xdr.Reader
-		r.Reset(unhex(t, msg), nil, nil)
+		r.Reset(unhex(t, msg), nil)
 		checkProtocol(t, DecodeReply(&r, 7, &transport.Call{}), "%s", name)
 	}
 }
@@ -131,7 +131,7 @@ func TestLongestVerifierIsAccepted(t *testing.T) {
 	var got uint32
 	c := &transport.Call{Result: func(r *xdr.Reader) error { got = r.Uint32(); return r.End() }}
 	var r xdr.Reader
-	r.Reset(msg, nil, nil)
+	r.Reset(msg, nil)
 	if err := DecodeReply(&r, 7, c); err != nil || got != 42 {
 		t.Errorf("%d, %v", got, err)
 	}
@@ -142,7 +142,7 @@ func TestErrorsOfResult(t *testing.T) {
 	own := errors.New("no such file")
 	decode := func(f func(*xdr.Reader) error) error {
 		var r xdr.Reader
-		r.Reset(ok, nil, nil)
+		r.Reset(ok, nil)
 		return DecodeReply(&r, 7, &transport.Call{Result: f})
 	}
 	err := decode(func(r *xdr.Reader) error { r.Uint32(); return own })
@@ -204,7 +204,7 @@ func FuzzServe(f *testing.F) {
 			return
 		}
 		var r xdr.Reader
-		r.Reset(reply, nil, nil)
+		r.Reset(reply, nil)
 		xid, _, _ := PeekXID(b)
 		err := DecodeReply(&r, xid, &transport.Call{})
 		if errors.Is(err, transport.ErrProtocol) {
@@ -220,7 +220,7 @@ func FuzzDecodeReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		xid, reply, ok := PeekXID(b)
 		var r xdr.Reader
-		r.Reset(b, nil, nil)
+		r.Reset(b, nil)
 		err := DecodeReply(&r, xid, &transport.Call{Result: func(r *xdr.Reader) error { r.Data(100); return r.Err() }})
 		if err == nil && !(ok && reply) {
 			t.Fatalf("%x accepted", b)

@@ -32,7 +32,8 @@ type backCall struct {
 	hdr      wire.Msg
 	args     xdr.Reader
 	plan     []plan.Pulled
-	chunks   []xdr.Chunk
+	chunks   []chunkData
+	layout   received
 	reply    xdr.Writer
 	head     xdr.Writer
 	payloads [maxReplyPayloads]mem.Vec
@@ -103,8 +104,9 @@ func (k *backCall) accept(ctx context.Context, in []byte, a call) *plan.Refusal 
 	} else if k.hdr.Proc == wire.ProcNoMsg || len(l.Read)+len(l.Write) > 0 || l.Reply != nil {
 		return plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "chunks in the backward direction")
 	} else {
-		k.args.ResetChunks(in[a.header:], 0, nil)
-		k.args.SetPadding(a.padding)
+		k.args.Reset(in[a.header:], nil)
+		k.layout = received{padding: a.padding}
+		k.layout.layOut(&k.args)
 	}
 	peek := k.args
 	if xid, kind := peek.Uint32(), peek.Uint32(); peek.Err() != nil || xid != k.hdr.XID || kind != 0 {

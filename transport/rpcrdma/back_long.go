@@ -5,7 +5,6 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
-	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -16,11 +15,11 @@ import (
 const maxBackLong = 64 << 10
 
 // fetch pulls the read chunks of a call of version 2, which is followed by
-// inline, and makes args ready. Write chunks stay unused: what would go into
+// stream, and makes args ready. Write chunks stay unused: what would go into
 // them comes in the stream.
-func (k *backCall) fetch(ctx context.Context, inline []byte) *plan.Refusal {
+func (k *backCall) fetch(ctx context.Context, stream []byte) *plan.Refusal {
 	var err error
-	if k.plan, _, err = plan.Pull(k.plan[:0], &k.hdr, len(inline), k.longCall.Len); err != nil {
+	if k.plan, _, err = plan.Pull(k.plan[:0], &k.hdr, len(stream), k.longCall.Len); err != nil {
 		return plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "%v", err)
 	}
 	if len(k.plan) > 0 && !k.l.mayRead() {
@@ -35,13 +34,16 @@ func (k *backCall) fetch(ctx context.Context, inline []byte) *plan.Refusal {
 			}
 			off += int(s.Length)
 		}
-		k.chunks = append(k.chunks, xdr.Chunk{Pos: p.Pos, Data: k.longCall.Slice(p.Off, p.Len).Bytes()})
+		k.chunks = append(k.chunks, chunkData{pos: p.Pos, data: k.longCall.Slice(p.Off, p.Len).Bytes()})
 	}
 	if k.hdr.Proc == wire.ProcNoMsg {
-		k.args.ResetChunks(k.chunks[0].Data, 0, k.chunks[1:])
+		k.layout = received{chunks: k.chunks[1:]}
+		k.args.Reset(k.chunks[0].data, nil)
 	} else {
-		k.args.ResetChunks(inline, 0, k.chunks)
+		k.layout = received{chunks: k.chunks}
+		k.args.Reset(stream, nil)
 	}
+	k.layout.layOut(&k.args)
 	return nil
 }
 

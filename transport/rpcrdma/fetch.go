@@ -7,7 +7,6 @@ import (
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
-	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
@@ -71,7 +70,7 @@ func (l *link) pull(ctx context.Context, s *slot) error {
 				off, done = off+n, done+n
 			}
 		}
-		s.pulled = append(s.pulled, xdr.Chunk{Pos: c.Pos, Data: s.lease.Slice(c.Off, c.Len).Bytes()})
+		s.pulled = append(s.pulled, chunkData{pos: c.Pos, data: s.lease.Slice(c.Off, c.Len).Bytes()})
 	}
 	for all := s.wrs; len(all) > 0; all = all[len(s.wrs):] {
 		if l.reads == 0 {

@@ -9,7 +9,6 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
-	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
 // Padding says when calls are sent as RDMA_MSGP.
@@ -39,14 +38,14 @@ func (l corners) encode(s *slot, xid uint32, c *transport.Call) {
 		return
 	}
 	header := s.plan.HeaderLen + wire.PadLen
-	encode := func(p xdr.Padding) {
+	encode := func(before func(off, n int) int) {
 		s.cw.Reset(s.call.Bytes(), c.Send)
-		s.cw.SetPadding(p)
+		s.cw.SetBefore(before)
 		oncrpc.AppendCall(&s.cw, xid, c)
 	}
-	encode(want.After(header))
+	encode(want.After(header).Before)
 	if header+s.cw.Len() > s.terms.SendInline {
-		encode(xdr.Padding{})
+		encode(nil)
 		return
 	}
 	s.plan.Padded, s.plan.HeaderLen, s.plan.CallLen = true, header, s.cw.Len()

@@ -1,8 +1,8 @@
 package rpcrdma
 
 import (
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
-	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
 // How a requester handles messages that answer its calls. These functions run on the goroutine that has received the
@@ -11,7 +11,7 @@ import (
 // arrived is a message in receive buffer buf, of len bytes of which header are the transport's.
 type arrived struct {
 	buf, header, len int
-	padding          xdr.Padding
+	padding          *rfc5666.Alignment
 }
 
 // errored hands an error to the call that it is for. r.mu is held.

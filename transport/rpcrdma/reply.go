@@ -5,7 +5,6 @@ import (
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
-	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
 // decode checks the reply in s against what the call offered, and decodes it.
@@ -26,13 +25,13 @@ func (r *requester) decode(s *slot, xid uint32, c *transport.Call) error {
 		r.stats.received.Add(uint64(len(body)))
 	}
 	for _, n := range s.placed {
-		if n != xdr.Inline {
+		if n != inline {
 			r.stats.received.Add(uint64(n))
 		}
 	}
-	s.r.Reset(body, c.Recv, s.placed)
-	s.r.SetChunks(s.pulled)
-	s.r.SetPadding(s.padding)
+	s.r.Reset(body, c.Recv)
+	s.layout = received{placed: s.placed, chunks: s.pulled, padding: s.padding}
+	s.layout.layOut(&s.r)
 	return oncrpc.DecodeReply(&s.r, xid, c)
 }
 
@@ -63,7 +62,7 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 	case h.Proc != wire.ProcNoMsg:
 		body = b[s.headerLen:]
 	case len(s.pulled) > 0:
-		body = s.pulled[0].Data
+		body = s.pulled[0].data
 		s.pulled = s.pulled[1:]
 	default:
 		body = s.longReply.Bytes()[:long]
@@ -90,7 +89,7 @@ func (s *slot) readWriteList(c *transport.Call) error {
 		return badReply("%d write chunks, %d were offered", len(got), len(offered))
 	}
 	for range c.Recv {
-		s.placed = append(s.placed, xdr.Inline)
+		s.placed = append(s.placed, inline)
 	}
 	for i := range got {
 		n, err := returned(got[i], offered[i])

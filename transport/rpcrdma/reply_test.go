@@ -105,7 +105,7 @@ func FuzzReply(f *testing.F) {
 				t.Fatalf("error %v", err)
 			}
 			for i, p := range s.placed {
-				if p != xdr.Inline && p > c.Recv[i].Len()+xdr.Pad(c.Recv[i].Len()) {
+				if p != inline && p > c.Recv[i].Len()+xdr.Pad(c.Recv[i].Len()) {
 					t.Fatalf("%d bytes placed in %d", p, c.Recv[i].Len())
 				}
 			}

@@ -33,7 +33,7 @@ type serverCall struct {
 
 	recv  int // the receive buffer that holds the message
 	hdr   wire.Msg
-	pad   xdr.Padding // of what follows the header
+	pad   *rfc5666.Alignment // of what follows the header
 	rep   wire.Msg
 	asked uint32 // credits
 
@@ -45,7 +45,8 @@ type serverCall struct {
 	extra       []mem.Seg
 
 	plan   []plan.Pulled
-	chunks []xdr.Chunk
+	chunks []chunkData
+	layout received
 	reads  atomic.Int32  // RDMA Reads outstanding, and one while more are to come
 	read   chan struct{} // of capacity 1: told when reads reaches zero
 
@@ -105,7 +106,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	}()
 	in := k.c.recvBuf(a.recv).Bytes()[:a.n]
 	h, err := wire.ParseHeader(in, k.c.s.cfg.Versions)
-	k.hdr.Header, k.asked, k.pad = h, h.Credits, xdr.Padding{}
+	k.hdr.Header, k.asked, k.pad = h, h.Credits, nil
 	k.setRoom()
 	at := 0
 	var other wire.Message
@@ -224,11 +225,11 @@ func (k *serverCall) abandon(ctx context.Context, err error) {
 // what is to be pulled and sets args to its first byte. All memory is leased at
 // once, so that calls never wait for each other while they hold some.
 func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
-	l, inline := &k.hdr.Lists, in[header:]
+	l, stream := &k.hdr.Lists, in[header:]
 	limit := k.c.s.cfg.MaxPayload + headRoom
 	var pull int
 	var err error
-	if k.plan, pull, err = plan.Pull(k.plan[:0], &k.hdr, len(inline), limit); err != nil {
+	if k.plan, pull, err = plan.Pull(k.plan[:0], &k.hdr, len(stream), limit); err != nil {
 		return err
 	}
 	if n := len(k.plan); n > plan.MaxReadChunks {
@@ -256,14 +257,16 @@ func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
 	}
 	k.chunks = k.chunks[:0]
 	for _, p := range k.plan {
-		k.chunks = append(k.chunks, xdr.Chunk{Pos: p.Pos, Data: k.lease.Slice(p.Off, p.Len).Bytes()})
+		k.chunks = append(k.chunks, chunkData{pos: p.Pos, data: k.lease.Slice(p.Off, p.Len).Bytes()})
 	}
 	if k.hdr.Proc == wire.ProcNoMsg {
-		k.args.ResetChunks(k.chunks[0].Data, 0, k.chunks[1:])
+		k.layout = received{chunks: k.chunks[1:]}
+		k.args.Reset(k.chunks[0].data, nil)
 	} else {
-		k.args.ResetChunks(inline, 0, k.chunks)
-		k.args.SetPadding(k.pad)
+		k.layout = received{chunks: k.chunks, padding: k.pad}
+		k.args.Reset(stream, nil)
 	}
+	k.layout.layOut(&k.args)
 	return nil
 }
 

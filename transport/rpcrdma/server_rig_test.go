@@ -338,6 +338,6 @@ func sumReply(b []byte) []uint32 { return []uint32{uint32(len(b)), crc32.Checksu
 // testXDR reads a reply's results.
 func testXDR(b []byte) *xdr.Reader {
 	r := new(xdr.Reader)
-	r.Reset(b, nil, nil)
+	r.Reset(b, nil)
 	return r
 }

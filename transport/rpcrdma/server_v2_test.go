@@ -215,7 +215,7 @@ func rawError(c *rawClient) (h Header, ok bool) {
 		c.t.Fatal(err)
 	}
 	var r xdr.Reader
-	r.Reset(b, nil, nil)
+	r.Reset(b, nil)
 	h.XID, h.Version, h.Credits, h.Proc, h.Err = r.Uint32(), r.Uint32(), r.Uint32(), wire.Proc(r.Uint32()), wire.ErrCode(r.Uint32())
 	h.Low, h.High = r.Uint32(), r.Uint32()
 	if r.End() != nil || h.Proc != wire.ProcError || h.Err != wire.ErrVers || h.Credits == 0 {

@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -80,7 +81,9 @@ type slot struct {
 	// exposed: with region keys, the peer was told where to write or read.
 	exposed bool
 	// pulled are the read chunks of the reply, in the lease.
-	pulled []xdr.Chunk
+	pulled []chunkData
+	// layout says where the data of the reply stands.
+	layout received
 	// lease is the long buffer of this call, if any; longCall and longReply
 	// are its parts.
 	lease, longCall, longReply mem.Seg
@@ -96,7 +99,7 @@ type slot struct {
 	// reply, headerLen and replyLen describe the reply in receive buffer buf,
 	// which the slot owns; fault is set instead when it could not be parsed.
 	reply               wire.Msg
-	padding             xdr.Padding
+	padding             *rfc5666.Alignment
 	headerLen, replyLen int
 	buf                 int
 	fault               error

@@ -97,7 +97,7 @@ func AskVersions(ctx context.Context, of transport.Dialer) (low, high uint32, er
 // version into it, or, as Linux does, the caller's.
 func parseVersions(b []byte, xid uint32) (low, high uint32, ok bool) {
 	var r xdr.Reader
-	r.Reset(b, nil, nil)
+	r.Reset(b, nil)
 	forUs := r.Uint32() == xid
 	r.Uint32() // version
 	r.Uint32() // credits

@@ -46,7 +46,7 @@ func (seal) Protect(w *xdr.Writer, args []byte) {
 
 func (seal) Unprotect(body []byte) ([]byte, error) {
 	var r xdr.Reader
-	r.Reset(body, nil, nil)
+	r.Reset(body, nil)
 	sum, b := r.Uint32(), r.Opaque(len(body))
 	if err := r.End(); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func serveSealed(q *transport.Request) transport.AcceptStat {
 		return transport.GarbageArgs
 	}
 	var r xdr.Reader
-	r.Reset(b, nil, nil)
+	r.Reset(b, nil)
 	word, d := r.Uint32(), r.Opaque(maxData)
 	if r.End() != nil {
 		return transport.GarbageArgs

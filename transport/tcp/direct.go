@@ -3,6 +3,7 @@ package tcp
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -96,7 +97,7 @@ func (q *requester) endFilling(xid uint32, x *exchange, rec *buffer, at, n int, 
 	}
 	q.stats.replies.Add(1)
 	delete(q.pending, xid)
-	x.rec, x.at, x.placed[0] = rec, at, n
+	x.rec, x.placed = rec, placed{at: at, n: n}
 	x.ready <- struct{}{}
 	return true
 }
@@ -125,24 +126,57 @@ func (q *requester) stopFilling(x *exchange) {
 
 // decode decodes the reply to c; it takes rec.
 func (x *exchange) decode(rec *buffer, xid uint32, c *transport.Call) error {
-	if x.at == 0 {
-		x.r.Reset(rec.b, c.Recv, nil)
+	if x.placed.at == 0 {
+		x.r.Reset(rec.b, c.Recv)
 		err := oncrpc.DecodeReply(&x.r, xid, c)
 		rec.put()
 		return err
 	}
-	x.r.ResetAt(rec.b[:x.at], c.Recv, x.placed[:], x.at)
+	at, n := x.placed.at, x.placed.n
+	x.r.Reset(rec.b[:at], c.Recv)
+	x.r.SetLayout(&x.placed)
 	err := oncrpc.DecodeReply(&x.r, xid, c)
 	if errors.Is(err, transport.ErrProtocol) {
-		n := x.placed[0]
 		var end [4]byte
-		pad := copy(end[:], rec.b[x.at:])
-		rec = rec.grow(x.at + n + pad)
-		c.Recv[0].CopyOut(0, rec.b[x.at:x.at+n])
-		copy(rec.b[x.at+n:], end[:pad])
-		x.r.Reset(rec.b, c.Recv, nil)
+		pad := copy(end[:], rec.b[at:])
+		rec = rec.grow(at + n + pad)
+		c.Recv[0].CopyOut(0, rec.b[at:at+n])
+		copy(rec.b[at+n:], end[:pad])
+		x.r.Reset(rec.b, c.Recv)
 		err = oncrpc.DecodeReply(&x.r, xid, c)
 	}
 	rec.put()
 	return err
+}
+
+// placed is the xdr.Layout of a reply of which n bytes, which stood at offset at, are in
+// its only payload already, if locate was right.
+type placed struct {
+	at, n int
+	taken bool
+}
+
+// Item implements xdr.Layout: data anywhere else means that the guess was wrong.
+func (p *placed) Item(i, off, n int) (data []byte, moved bool, err error) {
+	switch {
+	case i < 0:
+		return nil, false, nil
+	case off != p.at:
+		return nil, false, fmt.Errorf("item that was moved out from byte %d", p.at)
+	case n != p.n:
+		return nil, false, fmt.Errorf("item of %d bytes, but %d were placed", n, p.n)
+	}
+	p.taken = true
+	return nil, true, nil
+}
+
+// Before implements xdr.Layout.
+func (p *placed) Before(int, int) int { return 0 }
+
+// End implements xdr.Layout.
+func (p *placed) End() error {
+	if !p.taken {
+		return fmt.Errorf("%d bytes were placed that belong to no item", p.n)
+	}
+	return nil
 }

@@ -16,6 +16,37 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
+// TestPlacedPayload: the payload that was read directly must stand where locate has guessed.
+func TestPlacedPayload(t *testing.T) {
+	a, err := mem.NewArena(1 << 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	for at, ok := range map[int]bool{4: false, 8: true, 12: false} {
+		var r xdr.Reader
+		r.Reset([]byte("\x00\x00\x00\x05\x00\x00\x00\x05"), []mem.Vec{{a.Seg(0, 8)}})
+		r.SetLayout(&placed{at: at, n: 5})
+		if word, n := r.Uint32(), r.Payload(0); word != 5 || (n == 5 && r.End() == nil) != ok {
+			t.Errorf("item at 8, said to be at %d: length %d, %v", at, n, r.Err())
+		}
+	}
+	for n, ok := range map[int]bool{4: false, 5: true, 6: false} {
+		var r xdr.Reader
+		r.Reset([]byte("\x00\x00\x00\x05"), []mem.Vec{{a.Seg(0, 8)}})
+		r.SetLayout(&placed{at: 4, n: n})
+		if got := r.Payload(0); (got == 5 && r.End() == nil) != ok {
+			t.Errorf("%d bytes placed of 5: %v", n, r.Err())
+		}
+	}
+	var r xdr.Reader
+	r.Reset(nil, nil)
+	r.SetLayout(&placed{at: 4, n: 5})
+	if r.End() == nil {
+		t.Error("bytes placed for an item that is not there were accepted")
+	}
+}
+
 // bulkCall wants a word, a payload into two segments of a, and after words.
 func bulkCall(a *mem.Arena, room, after int) *transport.Call {
 	c := nullCall()

@@ -27,10 +27,9 @@ type exchange struct {
 	// Guarded by requester.mu.
 	rec *buffer // the reply, for the caller to put
 	err error   // what was wrong with the reply
-	// at is where in the reply placed[0] bytes stood that the reader has put
-	// into recv[0]; in rec their padding follows there. 0: all is in rec.
-	at     int
-	placed [1]int
+	// placed is what the reader has put into recv[0]; in rec its roundup follows at
+	// placed.at. The zero value: all is in rec.
+	placed placed
 	// filling: the reader is reading into recv[0]. abandoned: it must stop.
 	filling, abandoned bool
 }
@@ -114,8 +113,8 @@ func (x *exchange) recycle() {
 	} else {
 		x.w.Reset(x.w.Bytes(), nil)
 	}
-	x.r.Reset(nil, nil, nil)
-	x.rec, x.err, x.recv, x.at = nil, nil, nil, 0
+	x.r.Reset(nil, nil)
+	x.rec, x.err, x.recv, x.placed = nil, nil, nil, placed{}
 	clear(x.bufs)
 	select {
 	case <-x.ready:

@@ -52,7 +52,7 @@ func (w *worker) addPayload(v transport.Payload) int {
 // serve answers one call; it takes rec. It returns false when the record is no
 // call, or there is to be no reply: the connection is of no use then.
 func (w *worker) serve(ctx context.Context, rec *buffer) (ok bool) {
-	w.args.Reset(rec.b, nil, nil)
+	w.args.Reset(rec.b, nil)
 	w.reply.Reset(w.reply.Bytes(), w.payloads[:])
 	w.q = transport.Request{Transport: "tcp", Peer: w.peer, Args: &w.args, Reply: &w.reply, Lease: w.q.Lease, AddPayload: w.q.AddPayload}
 	if w.back != nil {

@@ -2,8 +2,8 @@
 //
 // It owns the byte stream of one RPC message. Data items that RDMA may place
 // directly (RFC 8267) are not copied into the stream: Writer marks the position of
-// each, and the transport decides how it is sent. For Reader, such an item is either
-// in the stream or was transferred beside it.
+// each, and the transport decides how it is sent. Where a Reader's items stand that are
+// not in its stream, the transport tells it by a Layout.
 //
 // It refuses reflection and allocation by the peer's word: every length is
 // checked against a bound given by the caller and against the bytes that are

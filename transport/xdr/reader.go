@@ -16,76 +16,39 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("malformed XDR at byte %d: %s", e.Off, e.Why) }
 
-// Inline as an element of placed says that a payload travels in the stream.
-const Inline = -1
-
-// Chunk is a data item that was moved around the stream in a message received:
-// its bytes, and its position in the unreduced stream.
-type Chunk struct {
-	Pos  int
-	Data []byte
+// Layout says where the data of a message stands that is not in its stream, or not
+// where RFC 4506 has it. A transport that moves data around the stream has one. Offsets
+// are those of the stream that the Reader was given.
+type Layout interface {
+	// Item is asked for each data item before it is read: of n bytes, which would
+	// begin at off, for payload i, or -1 for data that is only borrowed. moved
+	// says that it is not in the stream. Its bytes are then data, or nil if they
+	// stand in the payload already.
+	Item(i, off, n int) (data []byte, moved bool, err error)
+	// Before is the number of bytes that stand in front of n bytes of counted
+	// opaque data which would else begin at off.
+	Before(off, n int) int
+	// End returns an error if there are items that nobody asked for.
+	End() error
 }
 
 // Reader decodes one message. After the first malformed item every read
 // returns zero and Err says what was wrong. Slices that it returns are
 // borrowed from the message.
 type Reader struct {
-	buf     []byte
-	off     int
-	err     error
-	recv    []mem.Vec
-	placed  []int
-	taken   uint64 // of the first 64 placed items, those that were read
-	at      int    // where alone the placed item may stand, if not 0
-	chunks  []Chunk
-	skipped int // bytes of items, with padding, that the stream left out
-	padding Padding
+	buf    []byte
+	off    int
+	err    error
+	recv   []mem.Vec
+	layout Layout // nil: everything is in the stream
 }
 
-// Padding says how counted opaque data was aligned in a message (RFC 5666
-// section 3.9): in front of data of Threshold bytes or more stand as many bytes
-// as bring it to a multiple of Align, counted from Base bytes before the stream.
-// No data needs none. The zero Padding is none.
-type Padding struct{ Base, Align, Threshold int }
+// Reset starts reading buf. Payload(i) fills recv[i].
+func (r *Reader) Reset(buf []byte, recv []mem.Vec) { *r = Reader{buf: buf, recv: recv} }
 
-// before is the number of bytes in front of n bytes of data that would else
-// stand at offset off of the stream.
-func (p Padding) before(off, n int) int {
-	if p.Align <= 1 || n == 0 || n < p.Threshold {
-		return 0
-	}
-	if over := (p.Base + off) % p.Align; over > 0 {
-		return p.Align - over
-	}
-	return 0
-}
-
-// Reset starts reading buf. Payload(i) fills recv[i]; when placed has an
-// element i that is not Inline, that many bytes of recv[i] are in place
-// already and are absent from the stream.
-func (r *Reader) Reset(buf []byte, recv []mem.Vec, placed []int) {
-	*r = Reader{buf: buf, recv: recv, placed: placed}
-}
-
-// ResetAt starts reading buf, out of which one item was moved: recv[0] holds
-// placed bytes that stood at offset at. Payload is malformed anywhere else, so
-// that a transport may guess where the item is and learn that it was wrong.
-func (r *Reader) ResetAt(buf []byte, recv []mem.Vec, placed []int, at int) {
-	*r = Reader{buf: buf, recv: recv, placed: placed, at: at}
-}
-
-// ResetChunks starts reading buf, out of which the given items, in ascending
-// order of position, were moved. base is the position of buf's first byte.
-func (r *Reader) ResetChunks(buf []byte, base int, chunks []Chunk) {
-	*r = Reader{buf: buf, chunks: chunks, skipped: base}
-}
-
-// SetChunks tells a Reader just reset that items were moved into chunks, too,
-// besides the placed ones.
-func (r *Reader) SetChunks(chunks []Chunk) { r.chunks = chunks }
-
-// SetPadding tells a Reader just reset that the stream is padded.
-func (r *Reader) SetPadding(p Padding) { r.padding = p }
+// SetLayout tells a Reader just reset where data stands. It borrows l until the next
+// Reset.
+func (r *Reader) SetLayout(l Layout) { r.layout = l }
 
 // Err is the first error, or nil.
 func (r *Reader) Err() error { return r.err }
@@ -110,13 +73,10 @@ func (r *Reader) End() error {
 	if r.Remaining() > 0 {
 		r.Fail("%d bytes too many", r.Remaining())
 	}
-	for i, n := range r.placed[:min(len(r.placed), 64)] {
-		if n != Inline && r.taken>>i&1 == 0 {
-			r.Fail("%d bytes were placed by RDMA that belong to no item", n)
+	if r.err == nil && r.layout != nil {
+		if err := r.layout.End(); err != nil {
+			r.Fail("%v", err)
 		}
-	}
-	if len(r.chunks) > 0 {
-		r.Fail("chunk at position %d belongs to no item", r.chunks[0].Pos)
 	}
 	return r.err
 }
@@ -193,13 +153,10 @@ func (r *Reader) Opaque(limit int) []byte {
 }
 
 // counted reads n bytes of opaque data whose length has just been read, and
-// what stands in front of them as padding.
+// what stands in front of them.
 func (r *Reader) counted(n int) []byte {
-	if p := r.padding.before(r.off, n); p > 0 {
-		if r.take(p) == nil {
-			return nil
-		}
-		r.skipped -= p // it belongs to no item
+	if r.layout != nil && r.take(r.layout.Before(r.off, n)) == nil && r.err != nil {
+		return nil
 	}
 	return r.Fixed(n)
 }
@@ -208,57 +165,42 @@ func (r *Reader) counted(n int) []byte {
 func (r *Reader) String(limit int) string { return string(r.Opaque(limit)) }
 
 // Payload reads a length, makes sure that so many bytes stand in recv[i], and
-// returns it. Bytes found in the stream, or moved out of it as a chunk, are
-// copied; a transport that placed them already has said so to Reset. It is
-// malformed when they exceed recv[i], or when the number placed is neither the
-// length nor the length with padding.
+// returns it. Bytes found in the stream, or moved elsewhere, are copied. It is
+// malformed when they exceed recv[i], or when the Layout says so.
 func (r *Reader) Payload(i int) int {
 	n := r.Count(r.recv[i].Len())
+	b, inPlace := r.item(i, n)
 	if r.err != nil {
 		return 0
 	}
-	if r.at > 0 && r.off != r.at {
-		r.Fail("item that was moved out from byte %d", r.at)
-		return 0
+	if !inPlace {
+		r.recv[i].CopyIn(0, b)
 	}
-	if i < len(r.placed) && r.placed[i] != Inline {
-		if p := r.placed[i]; p != n && p != n+Pad(n) {
-			r.Fail("item of %d bytes, but %d were placed by RDMA", n, p)
-			return 0
-		}
-		r.taken |= 1 << i
-		r.skipped += n + Pad(n)
-		return n
-	}
-	b := r.data(n)
-	if r.err != nil {
-		return 0
-	}
-	r.recv[i].CopyIn(0, b)
 	return n
 }
 
 // Data reads opaque data of at most limit bytes that may have been moved out
-// of the stream as a chunk. The bytes are borrowed from the stream or chunk.
+// of the stream. The bytes are borrowed from where they are.
 func (r *Reader) Data(limit int) []byte {
-	n := r.Count(limit)
-	if r.err != nil {
-		return nil
-	}
-	return r.data(n)
+	b, _ := r.item(-1, r.Count(limit))
+	return b
 }
 
-// data reads n bytes, whose length has just been read, from where they are.
-func (r *Reader) data(n int) []byte {
-	if len(r.chunks) == 0 || r.chunks[0].Pos != r.off+r.skipped {
-		return r.counted(n)
+// item finds the n bytes, whose length has just been read, of payload i, or of no
+// payload. inPlace: they stand in the payload already.
+func (r *Reader) item(i, n int) (b []byte, inPlace bool) {
+	if r.err != nil {
+		return nil, false
 	}
-	d := r.chunks[0].Data
-	if len(d) != n && len(d) != n+Pad(n) {
-		r.Fail("item of %d bytes, but its chunk has %d", n, len(d))
-		return nil
+	if r.layout != nil {
+		b, moved, err := r.layout.Item(i, r.off, n)
+		if err != nil {
+			r.Fail("%v", err)
+			return nil, false
+		}
+		if moved {
+			return b, b == nil
+		}
 	}
-	r.chunks = r.chunks[1:]
-	r.skipped += n + Pad(n)
-	return d[:n:n]
+	return r.counted(n), false
 }

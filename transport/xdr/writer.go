@@ -25,7 +25,9 @@ type Writer struct {
 	payloads []mem.Vec
 	marks    []Mark
 	extra    int // bytes of payloads and their roundup so far
-	padding  Padding
+	// before is the number of bytes in front of n bytes of counted data that would
+	// else begin at off of the unreduced stream; nil: none.
+	before func(off, n int) int
 }
 
 // Reset starts a message that is appended to buf[:0] and may hold payloads.
@@ -35,13 +37,17 @@ func (w *Writer) Reset(buf []byte, payloads []mem.Vec) {
 	*w = Writer{buf: buf[:0], payloads: payloads, marks: w.marks[:0]}
 }
 
-// SetPadding makes a Writer just reset align counted opaque data. Payloads must
-// then travel in the stream.
-func (w *Writer) SetPadding(p Padding) { w.padding = p }
+// SetBefore makes a Writer just reset put before(off, n) zero bytes in front of n bytes
+// of counted opaque data that would else begin at off. Payloads must then travel in
+// the stream.
+func (w *Writer) SetBefore(before func(off, n int) int) { w.before = before }
 
 // align appends what goes in front of n bytes of counted data.
 func (w *Writer) align(n int) {
-	for p := w.padding.before(w.Len(), n); p > 0; p-- {
+	if w.before == nil {
+		return
+	}
+	for p := w.before(w.Len(), n); p > 0; p-- {
 		w.buf = append(w.buf, 0)
 	}
 }

@@ -3,6 +3,9 @@ package xdr
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -69,68 +72,97 @@ func TestPayloadMarks(t *testing.T) {
 	}
 }
 
-func TestReaderPayloadInlineAndPlaced(t *testing.T) {
+// layout has data at one offset, in place or elsewhere, and fill bytes in front of all other.
+type layout struct {
+	at    int
+	data  []byte
+	fill  int
+	asked []string
+	left  error
+}
+
+func (l *layout) Item(i, off, n int) ([]byte, bool, error) {
+	l.asked = append(l.asked, fmt.Sprint(i, " ", off, " ", n))
+	if n == 13 {
+		return nil, false, errors.New("thirteen")
+	}
+	return l.data, off == l.at, nil
+}
+
+func (l *layout) Before(_, n int) int {
+	if n == 0 {
+		return 0
+	}
+	return l.fill
+}
+
+func (l *layout) End() error { return l.left }
+
+func TestReaderLayout(t *testing.T) {
+	stream := []byte("\x00\x00\x00\x05\x00\x00\x00\x03....abc\x00\x00\x00\x00\x02....xy\x00\x00\x00\x00\x00\x00")
+	for _, elsewhere := range [][]byte{nil, []byte("moved")} {
+		v := vec(t, "place")
+		l := &layout{at: 4, data: elsewhere, fill: 4}
+		var r Reader
+		r.Reset(stream, []mem.Vec{v})
+		r.SetLayout(l)
+		n, b, o, none := r.Payload(0), string(r.Data(10)), string(r.Opaque(10)), string(r.Opaque(10))
+		want := "place"
+		if elsewhere != nil {
+			want = "moved"
+		}
+		if got := string(v[0].Bytes()); n != 5 || got != want || b != "abc" || o != "xy" || none != "" || r.End() != nil {
+			t.Errorf("%d %q, %q, %q, %q, %v", n, got, b, o, none, r.Err())
+		}
+		if fmt.Sprint(l.asked) != "[0 4 5 -1 8 3]" {
+			t.Errorf("asked for %q", l.asked)
+		}
+		r.Reset(stream[:8], []mem.Vec{v})
+		r.SetLayout(&layout{at: 4, left: errors.New("left over")})
+		if r.Payload(0); r.Uint32() != 3 || r.End() == nil {
+			t.Error("an item that nobody asked for was accepted")
+		}
+	}
+	var r Reader
+	r.Reset([]byte("\x00\x00\x00\x0d"), nil)
+	r.SetLayout(&layout{at: 4})
+	if r.Data(20) != nil || r.Err() == nil {
+		t.Error("an item that the layout refuses was accepted")
+	}
+	for n := range stream {
+		r.Reset(stream[:n], []mem.Vec{vec(t, ".....")})
+		r.SetLayout(&layout{at: 4, fill: 2})
+		r.Payload(0)
+		r.Opaque(10)
+		if n < 14 && r.Err() == nil {
+			t.Errorf("truncation to %d bytes accepted", n)
+		}
+	}
+}
+
+func TestWriterBefore(t *testing.T) {
+	var w Writer
+	w.Reset(nil, []mem.Vec{vec(t, "abcd")})
+	w.SetBefore(func(off, n int) int { return off + n })
+	w.Opaque([]byte("x"))
+	w.Payload(0)
+	if got := hex.EncodeToString(w.Bytes()); got != "00000001"+"0000000000"+"78000000"+"00000004"+strings.Repeat("00", 21) || w.Marks()[0].Pos != 38 {
+		t.Errorf("%s, %v", got, w.Marks())
+	}
+}
+
+func TestReaderPayload(t *testing.T) {
 	stream := []byte("\x00\x00\x00\x05hello\x00\x00\x00\x00\x00\x00\x09")
 	v := vec(t, "....", "....")
 	var r Reader
-	r.Reset(stream, []mem.Vec{v}, nil)
+	r.Reset(stream, []mem.Vec{v})
 	got := make([]byte, 5)
 	if n := r.Payload(0); n != 5 || v.CopyOut(0, got) != 5 || string(got) != "hello" || r.Uint32() != 9 {
 		t.Errorf("inline: %d bytes %q, %v", n, got, r.Err())
 	}
-	reduced := []byte("\x00\x00\x00\x05\x00\x00\x00\x09")
-	for placed, ok := range map[int]bool{5: true, 8: true, 4: false, 6: false, 0: false} {
-		r.Reset(reduced, []mem.Vec{v}, []int{placed})
-		n, after := r.Payload(0), r.Uint32()
-		if good := n == 5 && after == 9 && r.End() == nil; good != ok {
-			t.Errorf("%d bytes placed of 5: accepted %v, %v", placed, good, r.Err())
-		}
-	}
-	r.Reset([]byte("\x00\x00\x00\x09123456789\x00\x00\x00"), []mem.Vec{v}, nil)
+	r.Reset([]byte("\x00\x00\x00\x09123456789\x00\x00\x00"), []mem.Vec{v})
 	if r.Payload(0) != 0 || r.Err() == nil {
 		t.Error("more bytes than the buffer holds were accepted")
-	}
-}
-
-func TestReaderPlacedAt(t *testing.T) {
-	v := vec(t, "........")
-	for at, ok := range map[int]bool{4: false, 8: true, 12: false} {
-		var r Reader
-		r.ResetAt([]byte("\x00\x00\x00\x05\x00\x00\x00\x05"), []mem.Vec{v}, []int{5}, at)
-		if word, n := r.Uint32(), r.Payload(0); word != 5 || (n == 5 && r.End() == nil) != ok {
-			t.Errorf("item at 8, said to be at %d: length %d, %v", at, n, r.Err())
-		}
-	}
-}
-
-func TestReaderChunks(t *testing.T) {
-	// Unreduced: word, "hello" at position 8, word, "abc" at position 24.
-	stream := []byte("\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x03")
-	for _, chunks := range [][]Chunk{
-		{{8, []byte("hello")}, {24, []byte("abc")}},
-		{{8, []byte("hello\x00\x00\x00")}, {24, []byte("abc\x00")}},
-	} {
-		var r Reader
-		r.ResetChunks(stream, 0, chunks)
-		a, b := r.Uint32(), r.Data(10)
-		c, d := r.Uint32(), r.Data(10)
-		if err := r.End(); err != nil || a != 1 || c != 2 || string(b) != "hello" || string(d) != "abc" {
-			t.Errorf("%d %q %d %q %v", a, b, c, d, err)
-		}
-	}
-	for name, chunks := range map[string][]Chunk{
-		"wrong length": {{8, []byte("hell")}}, "wrong position": {{12, []byte("hello")}},
-		"left over": {{8, []byte("hello")}, {24, []byte("abc")}, {28, nil}},
-	} {
-		var r Reader
-		r.ResetChunks(stream, 0, chunks)
-		r.Uint32()
-		r.Data(10)
-		r.Uint32()
-		r.Data(10)
-		if r.End() == nil {
-			t.Errorf("%s: accepted", name)
-		}
 	}
 }
 
@@ -138,7 +170,7 @@ func TestReaderRejects(t *testing.T) {
 	whole := []byte("\x00\x00\x00\x05hello\x00\x00\x00\x00\x00\x00\x01")
 	for n := range whole {
 		var r Reader
-		r.Reset(whole[:n], nil, nil)
+		r.Reset(whole[:n], nil)
 		r.Opaque(100)
 		r.Bool()
 		if r.Err() == nil {
@@ -152,7 +184,7 @@ func TestReaderRejects(t *testing.T) {
 		"left over":   func(r *Reader) { r.Uint32(); _ = r.End() },
 	} {
 		var r Reader
-		r.Reset(whole, nil, nil)
+		r.Reset(whole, nil)
 		f(&r)
 		if r.Err() == nil {
 			t.Errorf("%s: accepted", name)
@@ -160,70 +192,6 @@ func TestReaderRejects(t *testing.T) {
 		if r.Uint32() != 0 || r.Uint64() != 0 || r.Bool() || r.Count(10) != 0 || r.String(10) != "" {
 			t.Errorf("%s: reads after the error return something", name)
 		}
-	}
-}
-
-// TestPadding writes and reads opaque data of sizes around a threshold.
-func TestPadding(t *testing.T) {
-	for _, p := range []Padding{{}, {28, 1, 0}, {28, 8, 0}, {28, 64, 10}, {3, 7, 11}, {0, 4096, 10}} {
-		var w Writer
-		v := vec(t, "0123", "456789")
-		w.Reset(nil, []mem.Vec{v})
-		w.SetPadding(p)
-		w.Opaque([]byte("nine char"))
-		w.String("eleven char")
-		w.Fixed([]byte("never padded"))
-		w.Payload(0)
-		w.Opaque(nil)
-		w.Uint32(5)
-		at := w.Marks()[0].Off
-		b := append(append(bytes.Clone(w.Bytes()[:at]), "0123456789\x00\x00"...), w.Bytes()[at:]...)
-		if len(b) != w.Len() {
-			t.Fatalf("%+v: length %d, said to be %d", p, len(b), w.Len())
-		}
-		if i := bytes.Index(b, []byte("eleven")); p.Align > 0 && (i+p.Base)%p.Align != 0 {
-			t.Errorf("%+v: string at %d", p, i)
-		}
-		if p.Align > 0 && p.Threshold <= 10 && (at+p.Base)%p.Align != 0 {
-			t.Errorf("%+v: payload at %d", p, at)
-		}
-		if end := at + 12 + 4 + 4; len(b) != end {
-			t.Errorf("%+v: %d bytes in front of no data", p, len(b)-end)
-		}
-		clear(v[0].Bytes())
-		for n := range len(b) + 1 {
-			var r Reader
-			r.Reset(b[:n], []mem.Vec{v}, nil)
-			r.SetPadding(p)
-			x, y, z := string(r.Opaque(20)), r.String(20), string(r.Fixed(12))
-			k, o, five := r.Payload(0), r.Opaque(20), r.Uint32()
-			whole := x == "nine char" && y == "eleven char" && z == "never padded" && k == 10 && len(o) == 0 && five == 5 && r.End() == nil
-			if whole != (n == len(b)) {
-				t.Errorf("%+v: %d of %d bytes: %v", p, n, len(b), r.Err())
-			}
-		}
-		if string(v[0].Bytes()) != "0123" {
-			t.Errorf("%+v: payload %q", p, v[0].Bytes())
-		}
-	}
-}
-
-// TestReaderPlacedAndChunks has one item placed, one in a chunk and one inline.
-func TestReaderPlacedAndChunks(t *testing.T) {
-	stream := []byte("\x00\x00\x00\x05\x00\x00\x00\x04\x00\x00\x00\x03abc\x00")
-	a, b, c := vec(t, "....."), vec(t, "...."), vec(t, "...")
-	var r Reader
-	r.Reset(stream, []mem.Vec{a, b, c}, []int{5, Inline, Inline})
-	r.SetChunks([]Chunk{{16, []byte("data")}})
-	if n, m, k := r.Payload(0), r.Payload(1), r.Payload(2); n != 5 || m != 4 || k != 3 || r.End() != nil {
-		t.Errorf("%d, %d, %d, %v", n, m, k, r.Err())
-	}
-	if string(b[0].Bytes()) != "data" || string(c[0].Bytes()) != "abc" {
-		t.Errorf("%q, %q", b[0].Bytes(), c[0].Bytes())
-	}
-	r.Reset([]byte("\x00\x00\x00\x00"), []mem.Vec{a, b}, []int{Inline, 4})
-	if r.Payload(0) != 0 || r.End() == nil {
-		t.Error("bytes placed for an item that is not there were accepted")
 	}
 }
 
@@ -235,14 +203,15 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		var r Reader
-		r.ResetChunks(b, 0, []Chunk{{4, []byte("abcd")}})
+		r.Reset(b, nil)
+		r.SetLayout(&layout{at: 4, fill: 3})
 		for range 4 {
 			if d := r.Data(limit); len(d) > limit {
 				t.Fatal("bound exceeded")
 			}
 		}
 		_ = r.End()
-		r.Reset(b, nil, nil)
+		r.Reset(b, nil)
 		o := bytes.Clone(r.Opaque(limit))
 		if r.Err() == nil {
 			var w Writer

@@ -164,7 +164,7 @@ func (c *capture) records(e endpoint, s *tcpStream) error {
 // rpc takes the header off an RPC message and keeps its body.
 func (c *capture) rpc(from, to string, msg []byte) error {
 	var r xdr.Reader
-	r.Reset(msg, nil, nil)
+	r.Reset(msg, nil)
 	xid := r.Uint32()
 	if r.Uint32() == 0 {
 		r.Uint32() // RPC version

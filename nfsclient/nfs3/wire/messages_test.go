@@ -95,7 +95,7 @@ var mountMessages = [...][2]func() Message{
 func decode(k messageKey, body []byte) (Message, error) {
 	m := newMessage(k)
 	var r xdr.Reader
-	r.Reset(body, nil, nil)
+	r.Reset(body, nil)
 	m.Parse(&r)
 	return m, r.End()
 }

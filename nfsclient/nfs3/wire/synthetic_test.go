@@ -184,7 +184,8 @@ func TestBulkInPayloads(t *testing.T) {
 		t.Fatalf("marks %+v, length %d", m, w.Len())
 	}
 	var r xdr.Reader
-	r.ResetChunks(w.Bytes(), 0, []xdr.Chunk{{Pos: 28, Data: []byte("hello")}})
+	r.Reset(w.Bytes(), nil)
+	r.SetLayout(item{len(w.Bytes()), []byte("hello")})
 	var args WriteArgs
 	args.Parse(&r)
 	if err := r.End(); err != nil || string(args.Data.Data) != "hello" || args.Data.Len != 5 {
@@ -193,19 +194,33 @@ func TestBulkInPayloads(t *testing.T) {
 
 	var inline xdr.Writer
 	(&ReadRes{Count: 5, EOF: true, Data: Inline([]byte("world"))}).Append(&inline)
-	for placed, stream := range map[int][]byte{xdr.Inline: inline.Bytes(), 5: inline.Bytes()[:inline.Len()-8]} {
+	for placed, stream := range map[int][]byte{0: inline.Bytes(), 5: inline.Bytes()[:inline.Len()-8]} {
 		data.CopyIn(0, []byte("WORLD"))
-		r.Reset(stream, []mem.Vec{data}, []int{placed})
+		r.Reset(stream, []mem.Vec{data})
+		if placed > 0 {
+			r.SetLayout(item{len(stream), nil})
+		}
 		res := ReadRes{Data: Marked(0)}
 		res.Parse(&r)
 		got := make([]byte, 5)
 		data.CopyOut(0, got)
-		want := map[int]string{xdr.Inline: "world", 5: "WORLD"}[placed]
+		want := map[int]string{0: "world", 5: "WORLD"}[placed]
 		if err := r.End(); err != nil || res.Data.Len != 5 || string(got) != want {
 			t.Errorf("placed %d: %+v, %q, %v", placed, res, got, err)
 		}
 	}
 }
+
+// item is the xdr.Layout of a message with one data item outside the stream, which would
+// begin at an offset: data, or nil if it is in its payload.
+type item struct {
+	off  int
+	data []byte
+}
+
+func (m item) Item(_, off, _ int) ([]byte, bool, error) { return m.data, off == m.off, nil }
+func (m item) Before(int, int) int                      { return 0 }
+func (m item) End() error                               { return nil }
 
 func FuzzArgs(f *testing.F)    { fuzz(f, false) }
 func FuzzResults(f *testing.F) { fuzz(f, true) }

@@ -96,7 +96,7 @@ func peek(q *transport.Request) (nfsclient.Handle, string) {
 // results decodes what stands in the reply from start on.
 func results(q *transport.Request, start int, into wire.Message) bool {
 	var r xdr.Reader
-	r.Reset(append([]byte(nil), q.Reply.Bytes()[start:]...), nil, nil)
+	r.Reset(append([]byte(nil), q.Reply.Bytes()[start:]...), nil)
 	into.Parse(&r)
 	return r.End() == nil
 }

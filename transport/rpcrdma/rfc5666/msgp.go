@@ -42,8 +42,8 @@ func (p Padding) Concerns(payloads []plan.Item) bool {
 }
 
 // After is p for a stream that follows a header of n bytes.
-func (p Padding) After(n int) xdr.Padding {
-	return xdr.Padding{Base: n, Align: p.Align, Threshold: p.Threshold}
+func (p Padding) After(n int) *Alignment {
+	return &Alignment{Base: n, Align: p.Align, Threshold: p.Threshold}
 }
 
 // Append appends the header m to w, as that of a padded message.
@@ -54,9 +54,9 @@ func (p Padding) Append(w *xdr.Writer, m *wire.Msg) {
 }
 
 // Parse parses the header that in begins with into m, whose lists it reuses, and returns how what follows is padded.
-func Parse(m *wire.Msg, in []byte) (n int, p xdr.Padding, err error) {
+func Parse(m *wire.Msg, in []byte) (n int, a *Alignment, err error) {
 	padded := wire.MsgP{Msg: *m}
 	n, err = padded.Parse(in)
 	*m = padded.Msg
-	return n, xdr.Padding{Base: n, Align: int(padded.Align), Threshold: int(padded.Threshold)}, err
+	return n, &Alignment{Base: n, Align: int(padded.Align), Threshold: int(padded.Threshold)}, err
 }

@@ -37,7 +37,7 @@ func TestServeConfig(t *testing.T) {
 	} {
 		var args xdr.Reader
 		var reply xdr.Writer
-		args.Reset(c.args, nil, nil)
+		args.Reset(c.args, nil)
 		q := &transport.Request{Vers: c.vers, Proc: c.proc, Args: &args, Reply: &reply}
 		configured := false
 		got := ServeConfig(q, func(q *ConfigRequest) (ConfigReply, transport.AcceptStat) {
@@ -86,7 +86,7 @@ func TestPaddedHeader(t *testing.T) {
 	}
 	var back wire.Msg
 	n, p, err := Parse(&back, append(w.Bytes(), 1, 2, 3))
-	if err != nil || n != 36 || p != (xdr.Padding{Base: 36, Align: 16, Threshold: 1000}) || back.XID != 7 || back.Proc != wire.ProcMsgP {
+	if err != nil || n != 36 || *p != (Alignment{Base: 36, Align: 16, Threshold: 1000}) || back.XID != 7 || back.Proc != wire.ProcMsgP {
 		t.Errorf("%d bytes, %+v, %+v, %v", n, p, back.Header, err)
 	}
 }

@@ -122,7 +122,7 @@ func (h *Header) parse(b []byte) {
 // body starts reading what follows the Header, which it decodes into h.
 func (h *Header) body(b []byte) (r xdr.Reader) {
 	h.parse(b)
-	r.Reset(b, nil, nil)
+	r.Reset(b, nil)
 	r.Fixed(FixedLen)
 	return r
 }

@@ -79,7 +79,7 @@ func (s *PropSet) AddUint32(id PropID, v uint32) {
 func (s *PropSet) All() iter.Seq2[int, Property] {
 	return func(yield func(int, Property) bool) {
 		var r xdr.Reader
-		r.Reset(s.raw, nil, nil)
+		r.Reset(s.raw, nil)
 		for i := range s.n {
 			if !yield(i, Property{PropID(r.Uint32()), r.Opaque(r.Remaining())}) {
 				return
