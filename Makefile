@@ -48,8 +48,7 @@ torture: setup build
 # The real Linux server and client, in qemu, one guest at a time.
 test-knfsd: setup build
 	@$(GUEST)/setup
-	RDMAFS_KNFSD_REQUIRED=1 $(GO) test -tags knfsd -run '$(KNFSD_TESTS)' -p 1 -count=1 -json -timeout 60m \
-		./test/knfsd/... ./nfsclient/nfstest | $(REPORT)
+	@GO='$(GO)' test/knfsd/run '$(KNFSD_TESTS)'
 
 # Mounts side by side; BENCHFLAGS='-against DIR' compares with the build in DIR.
 bench: setup build

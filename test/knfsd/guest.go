@@ -231,6 +231,9 @@ func (g *Guest) Console() string {
 	return all
 }
 
+// Gone is closed when the guest has ended, be it by Stop or by itself.
+func (g *Guest) Gone() <-chan struct{} { return g.machine.done }
+
 // Stop powers the guest off, or kills it if it will not go, and removes its
 // namespace and files. The error tells of a kill. Further calls return the
 // same.

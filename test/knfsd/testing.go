@@ -41,7 +41,7 @@ func StartTest(t testing.TB, c Config) *Guest {
 		t.Logf("the guest came up at boot %d: the emulator tripped over a patched instruction before", g.boots)
 	}
 	t.Cleanup(func() {
-		if t.Failed() {
+		if t.Failed() || g.machine.exited() {
 			t.Logf("console of the guest:\n%s", g.Console())
 		}
 		if err := g.Stop(); err != nil {

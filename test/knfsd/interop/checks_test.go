@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -95,6 +96,7 @@ func (w way) run(t *testing.T, g machine, source string, find func(proto string)
 	// actimeo: the guest changes files behind the mount's back.
 	words := strings.TrimSuffix(find(w.proto)+",actimeo=1,"+w.words, ",")
 	m := mount.Mount(t, source, mount.Options{Words: words, Wrapper: wrapper})
+	endWithGuest(t, g, m)
 	dir := filepath.Join(m.Dir, w.name)
 	t.Run("tree", func(t *testing.T) { tree(t, g, dir, sub) })
 	t.Run("directory", func(t *testing.T) { bigDirectory(t, g, dir, sub) })
@@ -109,6 +111,28 @@ func (w way) run(t *testing.T, g machine, source string, find func(proto string)
 	m.Umount(t)
 	guest(t, g, "rm -rf "+sub)
 	return stats
+}
+
+// endWithGuest ends the mount by force if the guest ends during the test: nothing
+// would answer, and the test would wait for ever.
+func endWithGuest(t *testing.T, g machine, m *mount.Mounted) {
+	t.Helper()
+	away, ok := g.(interface{ Gone() <-chan struct{} })
+	if !ok {
+		return // the test is in the guest
+	}
+	bin, joined := mount.Binary(t), make(chan struct{})
+	runEnd := func() {
+		defer close(joined)
+		select {
+		case <-t.Context().Done():
+		case <-away.Gone():
+			// The console, which a failed test shows, says more.
+			_ = exec.Command(bin, "umount", "-f", m.Dir).Run()
+		}
+	}
+	go runEnd()
+	t.Cleanup(func() { <-joined })
 }
 
 func tree(t *testing.T, g machine, dir, sub string) {

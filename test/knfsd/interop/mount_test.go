@@ -47,6 +47,7 @@ func TestPosixOnLinuxServer(t *testing.T) {
 	for _, proto := range []string{"rdma", "tcp"} {
 		t.Run(proto, func(t *testing.T) {
 			m := mount.Mount(t, "127.0.0.1:/export", mount.Options{Words: hostWords(g)(proto)})
+			endWithGuest(t, g, m)
 			posix.Run(t, m.Dir)
 		})
 	}

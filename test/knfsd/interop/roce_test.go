@@ -63,6 +63,7 @@ func TestLossyRoCE(t *testing.T) {
 	} {
 		t.Run(netem, func(t *testing.T) {
 			m := mount.Mount(t, g.GuestAddr().String()+":/export", mount.Options{Words: roceWords("rdma"), Wrapper: inNamespace(g)})
+			endWithGuest(t, g, m)
 			guest(t, g, "tc qdisc add dev eth0 root netem limit 100000 "+netem)
 			mount.Exercise(t, m.Dir)
 			name := filepath.Join(m.Dir, "data")
