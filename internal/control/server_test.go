@@ -71,6 +71,11 @@ func serveControl(t *testing.T) (c *Server, served <-chan struct{}) {
 
 func serveSyncs(t *testing.T, sync func(context.Context) error) (c *Server, served <-chan struct{}) {
 	t.Helper()
+	return serveMount(t, Mount{Device: "0:50", Sync: sync})
+}
+
+func serveMount(t *testing.T, m Mount) (c *Server, served <-chan struct{}) {
+	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	c, err := New(t.TempDir())
 	if err != nil {
@@ -79,7 +84,7 @@ func serveSyncs(t *testing.T, sync func(context.Context) error) (c *Server, serv
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.RunServe(Mount{Device: "0:50", Sync: sync})
+		c.RunServe(m)
 	}()
 	return c, ended
 }
@@ -295,16 +300,7 @@ func TestNoDescriptorLeft(t *testing.T) {
 // beFull serves a control socket with every descriptor in use until its input
 // has a line, and until that ends.
 func beFull(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	c, err := New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		c.RunServe(Mount{Abort: func() {}})
-	}()
+	c, served := serveMount(t, Mount{Abort: func() {}})
 	if _, err := askAt(own(c), "abort"); err != nil {
 		t.Fatal(err)
 	}

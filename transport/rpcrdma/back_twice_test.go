@@ -30,86 +30,105 @@ func (c holdSide) PostAndReap(wrs []verbs.SendWR, wc []verbs.Completion) (posted
 	return c.serverSide.PostAndReap(wrs, wc)
 }
 
-// TestBackwardReplyTwice has a second reply come to a backward call that has its
-// first one and waits for its Send: it changes nothing.
-func TestBackwardReplyTwice(t *testing.T) {
+// heldBackward is a server whose Sends on its only connection do not complete, and
+// the backchannel of that connection.
+type heldBackward struct {
+	srv    *Server
+	served chan error
+	conn   *scriptConn
+	sends  *heldSends
+	back   *backchannel
+}
+
+func newHeldBackward(t *testing.T) *heldBackward {
+	t.Helper()
 	dev := &listenDevice{reqs: make(chan verbs.Request, 1)}
-	conn, h := &scriptConn{}, &heldSends{wcs: make(chan verbs.Completion, 1)}
+	r := &heldBackward{conn: &scriptConn{}, sends: &heldSends{wcs: make(chan verbs.Completion, 1)}, served: make(chan error, 1)}
 	seen := make(chan transport.Backchannel, 1)
 	srv, err := NewServer(dev, backSwitch{seen}, ServerConfig{InlineIn: 1024, InlineOut: 1024, Backward: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := make(chan error, 1)
-	runServe := func() { served <- srv.Serve(context.Background(), dev) }
+	r.srv = srv
+	runServe := func() { r.served <- srv.Serve(context.Background(), dev) }
 	go runServe()
-	dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return holdSide{c, h} }}
-	eventually(t, "receives", func() bool { return conn.receives() > 0 })
-	deliver := func(h Header, body []byte) { conn.deliver(append(encodeHeader(&h), body...), 0) }
-	deliver(msgHeader(1, wire.Lists{}), rpcCall(1, procNull))
-	back := (<-seen).(*backchannel)
-	eventually(t, "reply sent", func() bool { return len(back.c.free) == cap(back.c.free) })
-	h.hold.Store(true)
-	word, done := uint32(0), make(chan error, 1)
-	runCall := func() { done <- back.Call(within(t, patience), pingCall(&word)) }
-	go runCall()
-	held := <-h.wcs
-	var q Header
+	dev.reqs <- scriptRequest{r.conn, func(c serverSide) verbs.Conn { return holdSide{c, r.sends} }}
+	eventually(t, "receives", func() bool { return r.conn.receives() > 0 })
+	r.deliver(msgHeader(1, wire.Lists{}), rpcCall(1, procNull))
+	r.back = (<-seen).(*backchannel)
+	eventually(t, "reply sent", func() bool { return len(r.back.c.free) == cap(r.back.c.free) })
+	r.sends.hold.Store(true)
+	return r
+}
+
+// deliver has a message arrive at the server.
+func (r *heldBackward) deliver(h Header, body []byte) {
+	r.conn.deliver(append(encodeHeader(&h), body...), 0)
+}
+
+// sent awaits the backward call and returns the header of its reply.
+func (r *heldBackward) sent(t *testing.T) (reply Header) {
+	t.Helper()
 	eventually(t, "call sent", func() bool {
-		conn.mu.Lock()
-		defer conn.mu.Unlock()
-		if len(conn.sent) == 1 {
-			q = conn.sent[0]
+		r.conn.mu.Lock()
+		defer r.conn.mu.Unlock()
+		if len(r.conn.sent) == 1 {
+			reply = Header{XID: r.conn.sent[0].XID, Version: Version1, Credits: 1, Proc: wire.ProcMsg}
 		}
-		return len(conn.sent) == 1
+		return len(r.conn.sent) == 1
 	})
-	reply := Header{XID: q.XID, Version: Version1, Credits: 1, Proc: wire.ProcMsg}
-	deliver(reply, rpcAccepted(q.XID, 5))
+	return reply
+}
+
+// complete completes the Send that was held.
+func (r *heldBackward) complete(held verbs.Completion) {
+	r.conn.mu.Lock()
+	defer r.conn.mu.Unlock()
+	r.conn.done = append(r.conn.done, held)
+	r.conn.ready.Broadcast()
+}
+
+func (r *heldBackward) close(t *testing.T) {
+	t.Helper()
+	if err := r.srv.Close(); err != nil {
+		t.Error(err)
+	}
+	<-r.served
+}
+
+// TestBackwardReplyTwice has a second reply come to a backward call that has its
+// first one and waits for its Send: it changes nothing.
+func TestBackwardReplyTwice(t *testing.T) {
+	r := newHeldBackward(t)
+	word, done := uint32(0), make(chan error, 1)
+	runCall := func() { done <- r.back.Call(within(t, patience), pingCall(&word)) }
+	go runCall()
+	held := <-r.sends.wcs
+	reply := r.sent(t)
+	r.deliver(reply, rpcAccepted(reply.XID, 5))
 	eventually(t, "first reply taken", func() bool {
-		back.mu.Lock()
-		defer back.mu.Unlock()
-		return back.slots[q.XID].state == slotReplied
+		r.back.mu.Lock()
+		defer r.back.mu.Unlock()
+		return r.back.slots[reply.XID].state == slotReplied
 	})
-	deliver(reply, rpcAccepted(q.XID, 6))
-	eventually(t, "second reply ignored", func() bool { return srv.Stats().Ignored == 1 })
-	conn.mu.Lock()
-	conn.done = append(conn.done, held)
-	conn.ready.Broadcast()
-	conn.mu.Unlock()
+	r.deliver(reply, rpcAccepted(reply.XID, 6))
+	eventually(t, "second reply ignored", func() bool { return r.srv.Stats().Ignored == 1 })
+	r.complete(held)
 	if err := <-done; err != nil || word != 5 {
 		t.Errorf("%d, %v", word, err)
 	}
-	if err := srv.Close(); err != nil {
-		t.Error(err)
-	}
-	<-served
+	r.close(t)
 }
 
 // TestBackwardGivenUpBeforeSent gives up a backward call whose Send has not completed: its caller does not wait, and its
 // slot and credit are free when both the Send has completed and the reply has come, whichever is first.
 func TestBackwardGivenUpBeforeSent(t *testing.T) {
-	dev := &listenDevice{reqs: make(chan verbs.Request, 1)}
-	conn, h := &scriptConn{}, &heldSends{wcs: make(chan verbs.Completion, 1)}
-	seen := make(chan transport.Backchannel, 1)
-	srv, err := NewServer(dev, backSwitch{seen}, ServerConfig{InlineIn: 1024, InlineOut: 1024, Backward: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	runServe := func() { served <- srv.Serve(context.Background(), dev) }
-	go runServe()
-	dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return holdSide{c, h} }}
-	eventually(t, "receives", func() bool { return conn.receives() > 0 })
-	deliver := func(h Header, body []byte) { conn.deliver(append(encodeHeader(&h), body...), 0) }
-	deliver(msgHeader(1, wire.Lists{}), rpcCall(1, procNull))
-	back := (<-seen).(*backchannel)
-	eventually(t, "reply sent", func() bool { return len(back.c.free) == cap(back.c.free) })
-	h.hold.Store(true)
+	r := newHeldBackward(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	word, done := uint32(0), make(chan error, 1)
-	runCall := func() { done <- back.Call(ctx, pingCall(&word)) }
+	runCall := func() { done <- r.back.Call(ctx, pingCall(&word)) }
 	go runCall()
-	held := <-h.wcs
+	held := <-r.sends.wcs
 	cancel()
 	select {
 	case err := <-done:
@@ -119,37 +138,22 @@ func TestBackwardGivenUpBeforeSent(t *testing.T) {
 	case <-within(t, patience).Done():
 		t.Error("the call waits for its Send")
 	}
-	var q Header
-	eventually(t, "call sent", func() bool {
-		conn.mu.Lock()
-		defer conn.mu.Unlock()
-		if len(conn.sent) == 1 {
-			q = conn.sent[0]
-		}
-		return len(conn.sent) == 1
-	})
-	reply := Header{XID: q.XID, Version: Version1, Credits: 1, Proc: wire.ProcMsg}
-	deliver(reply, rpcAccepted(q.XID, 5))
+	reply := r.sent(t)
+	r.deliver(reply, rpcAccepted(reply.XID, 5))
 	eventually(t, "reply taken", func() bool {
-		back.mu.Lock()
-		defer back.mu.Unlock()
-		return back.slots[q.XID].state == slotDraining
+		r.back.mu.Lock()
+		defer r.back.mu.Unlock()
+		return r.back.slots[reply.XID].state == slotDraining
 	})
-	if n := back.credits.Usage().Used; n != 1 {
+	if n := r.back.credits.Usage().Used; n != 1 {
 		t.Errorf("%d credits used", n)
 	}
-	conn.mu.Lock()
-	conn.done = append(conn.done, held)
-	conn.ready.Broadcast()
-	conn.mu.Unlock()
-	eventually(t, "credit free", func() bool { return back.credits.Usage().Used == 0 })
-	back.mu.Lock()
-	if len(back.free) != 2 || len(back.slots) != 0 {
-		t.Errorf("%d slots free", len(back.free))
+	r.complete(held)
+	eventually(t, "credit free", func() bool { return r.back.credits.Usage().Used == 0 })
+	r.back.mu.Lock()
+	if len(r.back.free) != 2 || len(r.back.slots) != 0 {
+		t.Errorf("%d slots free", len(r.back.free))
 	}
-	back.mu.Unlock()
-	if err := srv.Close(); err != nil {
-		t.Error(err)
-	}
-	<-served
+	r.back.mu.Unlock()
+	r.close(t)
 }
