@@ -7,7 +7,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
-// inline as an element of received.placed says that a payload travels in the stream.
+// inline, in received.placed, marks a payload that the peer sent in the stream.
 const inline = -1
 
 // chunkData is a data item that came by read chunk: its bytes, which may include its
@@ -17,22 +17,22 @@ type chunkData struct {
 	data []byte
 }
 
-// received is the xdr.Layout of a message with data that was placed, or came by read
-// chunks, or is padded.
+// received implements xdr.Layout for a message whose data the peer placed, sent by
+// read chunks, or padded.
 type received struct {
-	// placed has of each payload the number of bytes that the peer's RDMA Writes put
-	// there, with or without roundup, or inline. The first 64 are checked by End.
+	// placed is, for each payload, the number of bytes that the peer placed in it by
+	// RDMA Write, with or without roundup, or inline. End checks the first 64.
 	placed []int
 	// chunks are in ascending order of position.
 	chunks []chunkData
-	// padding is that of RDMA_MSGP, else nil.
+	// padding is nil unless the message is an RDMA_MSGP.
 	padding *rfc5666.Alignment
 
-	taken   uint64 // of placed, those that were read
+	taken   uint64 // bit i: the payload placed[i] was read
 	skipped int    // bytes of items, with roundup, that the stream left out
 }
 
-// layOut makes r read with this layout, unless the message has nothing of it.
+// layOut gives r this layout, unless all data of the message is in its stream.
 func (v *received) layOut(r *xdr.Reader) {
 	if len(v.placed) > 0 || len(v.chunks) > 0 || v.padding != nil {
 		r.SetLayout(v)

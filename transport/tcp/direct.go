@@ -149,8 +149,8 @@ func (x *exchange) decode(rec *buffer, xid uint32, c *transport.Call) error {
 	return err
 }
 
-// placed is the xdr.Layout of a reply of which n bytes, which stood at offset at, are in
-// its only payload already, if locate was right.
+// placed implements xdr.Layout for a reply whose only payload the reader has filled: with n
+// bytes from offset at, as locate has guessed.
 type placed struct {
 	at, n int
 	taken bool

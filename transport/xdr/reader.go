@@ -16,19 +16,18 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("malformed XDR at byte %d: %s", e.Off, e.Why) }
 
-// Layout says where the data of a message stands that is not in its stream, or not
-// where RFC 4506 has it. A transport that moves data around the stream has one. Offsets
-// are those of the stream that the Reader was given.
+// Layout locates data that a transport has moved out of a message's stream, or padded.
+// Offsets count from the start of the stream that the Reader was given.
 type Layout interface {
-	// Item is asked for each data item before it is read: of n bytes, which would
-	// begin at off, for payload i, or -1 for data that is only borrowed. moved
-	// says that it is not in the stream. Its bytes are then data, or nil if they
-	// stand in the payload already.
+	// Item locates a data item of n bytes that would begin at off: payload i, or -1
+	// for data that the caller borrows. The Reader calls it once, before it reads
+	// the item. If moved, the item is not in the stream: its bytes are data, or, if
+	// data is nil, in the payload already.
 	Item(i, off, n int) (data []byte, moved bool, err error)
 	// Before is the number of bytes that stand in front of n bytes of counted
 	// opaque data which would else begin at off.
 	Before(off, n int) int
-	// End returns an error if there are items that nobody asked for.
+	// End returns an error if the Reader has not read every item that was moved.
 	End() error
 }
 
@@ -46,8 +45,8 @@ type Reader struct {
 // Reset starts reading buf. Payload(i) fills recv[i].
 func (r *Reader) Reset(buf []byte, recv []mem.Vec) { *r = Reader{buf: buf, recv: recv} }
 
-// SetLayout tells a Reader just reset where data stands. It borrows l until the next
-// Reset.
+// SetLayout gives a Reader that was just reset a Layout, which it borrows until the
+// next Reset.
 func (r *Reader) SetLayout(l Layout) { r.layout = l }
 
 // Err is the first error, or nil.

@@ -113,8 +113,8 @@ func (w way) run(t *testing.T, g machine, source string, find func(proto string)
 	return stats
 }
 
-// endWithGuest ends the mount by force if the guest ends during the test: nothing
-// would answer, and the test would wait for ever.
+// endWithGuest unmounts m by force if the guest ends during the test. Without that, a
+// system call on m would wait forever for the server.
 func endWithGuest(t *testing.T, g machine, m *mount.Mounted) {
 	t.Helper()
 	away, ok := g.(interface{ Gone() <-chan struct{} })

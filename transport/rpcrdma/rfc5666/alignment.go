@@ -2,7 +2,7 @@ package rfc5666
 
 // Alignment is how counted opaque data is aligned in one message: in front of data of
 // Threshold bytes or more stand as many bytes as bring it to a multiple of Align, counted
-// from Base bytes before the stream. No data needs none.
+// from Base bytes before the stream. Empty data is not padded.
 type Alignment struct{ Base, Align, Threshold int }
 
 // Before is the number of bytes in front of n bytes of data that would else begin
