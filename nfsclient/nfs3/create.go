@@ -123,7 +123,7 @@ func (c *Client) make(ctx context.Context, cr nfsclient.Cred, q *request, res *w
 	if err != nil {
 		return nfsclient.Made{}, err
 	}
-	return c.withAttr(ctx, cr, nfsclient.Made{Handle: h, Dir: toWcc(&res.Dir)}, toPost(&res.Attr))
+	return c.withAttr(ctx, cr, nfsclient.Made{Handle: h, Dir: toWcc(&res.Dir), Late: !res.Handle.Set}, toPost(&res.Attr))
 }
 
 // madeOf is what came with a failure: the directory's attributes.
@@ -151,6 +151,7 @@ func (c *Client) withAttr(ctx context.Context, cr nfsclient.Cred, m nfsclient.Ma
 		m.Attr = *a
 		return m, nil
 	}
+	m.Late = true
 	var err error
 	m.Attr, err = c.GetAttr(ctx, cr, m.Handle)
 	return m, err
