@@ -30,6 +30,7 @@ type Client struct {
 	// noPlus and noExclusive: the server said that it has no READDIRPLUS or
 	// exclusive CREATE.
 	noPlus, noExclusive atomic.Bool
+	marks               marks
 
 	closeOnce sync.Once
 	closeErr  error
