@@ -14,8 +14,8 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 	if err := c.checkName("CREATE", name); err != nil {
 		return nfsclient.Made{}, err
 	}
-	// Never unchecked: nobody could tell a file that was made from one that is
-	// another's.
+	// Never UNCHECKED: its reply does not say whether the file is new or another
+	// client's.
 	args := wire.CreateArgs{Where: wire.DirOp{Dir: dir, Name: name}, Attr: fromSetAttr(&s), Mode: wire.Guarded}
 	if exclusive && !c.noExclusive.Load() {
 		m, err := c.createExclusive(ctx, cr, args, s)
@@ -24,14 +24,14 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 		}
 		c.noExclusive.Store(true)
 	}
-	// The server takes a call that it sees twice for a second one, unless its
-	// request cache knows better.
+	// A server whose duplicate request cache has lost the entry answers a resent
+	// call with EXIST.
 	var res wire.MadeRes
 	return c.make(ctx, cr, createRequest(&args, &res), &res, args.Where)
 }
 
-// createExclusive makes the file under a verifier by which the server knows
-// this call again, then gives it its attributes. Servers keep the verifier in
+// createExclusive makes the file with a verifier, by which the server recognizes a
+// resent call, and then sets its attributes. Servers keep the verifier in
 // the file's times, which are therefore always set.
 func (c *Client) createExclusive(ctx context.Context, cr nfsclient.Cred, args wire.CreateArgs, s nfsclient.SetAttr) (nfsclient.Made, error) {
 	args.Mode = wire.Exclusive

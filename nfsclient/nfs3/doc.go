@@ -6,8 +6,8 @@
 // refuses to cache, to retry what the transport gave up on, and to trust its peer:
 // counts, names and cookies are checked before they are returned.
 //
-// What a server asks to try later (NFS3ERR_JUKEBOX) is tried again with a
-// growing delay until the context ends; it has done nothing by then. WRITE and
+// A call that the server answers with NFS3ERR_JUKEBOX, which means that it has done
+// nothing yet, is retried with a growing delay until the context ends. WRITE and
 // COMMIT are not: see nfsclient.
 //
 // # Calls that were resent
