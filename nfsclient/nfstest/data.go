@@ -9,8 +9,8 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// Sizes around what travels inline, in pages, and in segments; offsets that no
-// boundary agrees with.
+// Sizes around the inline thresholds, pages and segments; offsets aligned to
+// nothing.
 func testReadWrite(e *env) {
 	for _, how := range []nfsclient.Stable{nfsclient.Unstable, nfsclient.DataSync, nfsclient.FileSync} {
 		for i, n := range []int{1, 2, 3, 4, 5, 500, 899, 1024, 1025, 3000, 4095, 4096, 4097, 8191, 65536, 65537, 262143} {

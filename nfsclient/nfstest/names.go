@@ -44,7 +44,7 @@ func testCreateExclusive(e *env) {
 	if m.Attr.Mode != 0o600 {
 		e.Errorf("mode %o", m.Attr.Mode)
 	}
-	// The verifier that servers keep in the times must be gone.
+	// The times must not hold the verifier of the exclusive CREATE any more.
 	for _, at := range []time.Time{m.Attr.Atime, m.Attr.Mtime} {
 		if d := m.Attr.Ctime.Sub(at); d < -time.Hour || d > time.Hour {
 			e.Errorf("times of a new file: %v, %v, %v", m.Attr.Atime, m.Attr.Mtime, m.Attr.Ctime)
@@ -75,7 +75,7 @@ func testMkdir(e *env) {
 	file, err := e.c.Create(e.ctx, e.cr, m.Handle, "inside", nfsclient.SetAttr{}, false, 0)
 	e.check(err)
 	_, err = e.c.Rmdir(e.ctx, e.cr, e.dir, "dir")
-	// POSIX lets a system say EEXIST for this too.
+	// POSIX permits EEXIST here, too.
 	e.status("RMDIR of a full directory", err, nfsclient.ErrNotEmpty, nfsclient.ErrExist)
 	_, err = e.c.Mkdir(e.ctx, e.cr, file.Handle, "x", nfsclient.SetAttr{})
 	e.status("MKDIR in a file", err, nfsclient.ErrNotDir)

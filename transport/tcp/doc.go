@@ -18,6 +18,8 @@
 // as that of READ does, the data is read from the socket directly into the payload;
 // cancelling the call stops that at once.
 //
+// What comes before the records, as the start of TLS, is the business of Config.Upgrade.
+//
 // Both directions. A server calls its client over the connection that the client
 // has made (transport.Backchannel); the client serves such calls if its Config has
 // a handler, within bounds of its own. In either direction requester makes calls
