@@ -36,6 +36,9 @@ type Config struct {
 	// ReadAheadKiB, when positive, is what the kernel's own read-ahead is
 	// raised to where we may (root).
 	ReadAheadKiB int
+	// Over is how requests come from the kernel: OverDevice, OverRing or OverAuto; ""
+	// is OverDevice.
+	Over string
 	// Log may be nil. It is told once of what the mount cannot do.
 	Log *slog.Logger
 	// Debug logs every request.
@@ -57,10 +60,11 @@ type FS struct {
 	watch      watch
 	pruner     sync.WaitGroup
 	kernel     *Kernel
-	server     *fuse.Server
+	server     server
+	over       string // see Over
 
-	// device is the connection's descriptor beside that of go-fuse; only Kernel
-	// writes to it. expires: the kernel can end the validity of a name.
+	// device is the connection's descriptor; beside the server only Kernel writes
+	// to it. expires: the kernel can end the validity of a name.
 	device  *os.File
 	expires bool
 
@@ -134,31 +138,21 @@ func (f *FS) mount() error {
 	if f.cfg.DefaultPermissions {
 		plan.words = append(plan.words, "default_permissions")
 	}
-	device, err := plan.mount()
+	err := f.mountServer(&plan, &fuse.MountOptions{
+		MaxBackground:            maxBackground,
+		MaxInflightRequestBytes:  maxRequestBytes,
+		MaxWrite:                 maxIO,
+		MaxReadAhead:             f.cfg.MaxIO,
+		Name:                     fuseSubtype,
+		DisableXAttrs:            true,
+		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
+		ExplicitDataCacheControl: true,
+		ExtraCapabilities:        capabilities,
+		Debug:                    f.cfg.Debug,
+	})
 	if err != nil {
 		return err
 	}
-	lent, err := lend(device)
-	if err == nil {
-		f.server, err = fuse.NewServer(f, lent, &fuse.MountOptions{
-			MaxBackground:            maxBackground,
-			MaxInflightRequestBytes:  maxRequestBytes,
-			MaxWrite:                 maxIO,
-			MaxReadAhead:             f.cfg.MaxIO,
-			Name:                     fuseSubtype,
-			DisableXAttrs:            true,
-			DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
-			ExplicitDataCacheControl: true,
-			ExtraCapabilities:        capabilities,
-			Debug:                    f.cfg.Debug,
-		})
-	}
-	if err != nil {
-		device.Close()
-		plan.undo()
-		return err
-	}
-	f.device = device
 	if f.server.KernelSettings().SupportsNotify(fuse.NOTIFY_PRUNE) {
 		f.nodes.setLimit(cmp.Or(f.cfg.MaxNodes, defaultMaxNodes))
 	}
