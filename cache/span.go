@@ -51,9 +51,9 @@ func (i *Inode) fill(ctx context.Context, cr nfsclient.Cred, o *opening, off uin
 		if r.N < 0 || r.N > to.Len-done || r.N == 0 && !r.EOF {
 			return done, fmt.Errorf("%w: READ of %d bytes gave %d", ErrServer, to.Len-done, r.N)
 		}
-		if r.Attr != nil {
+		if r.Attr.Set {
 			i.mu.Lock()
-			i.note(st, r.Attr)
+			i.note(st, &r.Attr.Attr)
 			i.mu.Unlock()
 		}
 		done += r.N

@@ -58,7 +58,10 @@ func (c *Client) createExclusive(ctx context.Context, cr nfsclient.Cred, args wi
 	if err != nil {
 		return m, err
 	}
-	return c.withAttr(ctx, cr, m, wcc.After)
+	if !wcc.After.Set {
+		return c.withAttr(ctx, cr, m, nil)
+	}
+	return c.withAttr(ctx, cr, m, &wcc.After.Attr)
 }
 
 func createRequest(args *wire.CreateArgs, res *wire.MadeRes) *request {
