@@ -4,6 +4,29 @@ import (
 	"testing"
 )
 
+// TestGarbage: what the client allocates for an operation, from the cache to the wire.
+func TestGarbage(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network, func(t *testing.T) {
+			r := start(t, network)
+			r.warm(t)
+			for _, o := range operations {
+				t.Run(o.name, func(t *testing.T) {
+					if o.most < 0 {
+						t.Skip("its background writes are not counted")
+					}
+					f := r.open(t, o.mode)
+					buf, off := make([]byte, o.size), int64(0)
+					AtMost(t, o.most, func() {
+						r.check(o.do(ctx, f, buf, off))
+						off = o.next(off)
+					})
+				})
+			}
+		})
+	}
+}
+
 // BenchmarkGarbage shows the allocations of an operation, of the client (allocs/op) and of
 // the server.
 func BenchmarkGarbage(b *testing.B) {

@@ -132,6 +132,21 @@ func (r *rig) open(t testing.TB, mode cache.OpenMode) *cache.File {
 	return f
 }
 
+// warm makes so many calls that each entry of the connection's send queue was used for a
+// Send once, when it allocates what it keeps. A READ takes two, and a LOOKUP one.
+func (r *rig) warm(t testing.TB) {
+	f := r.open(t, cache.OpenMode{Read: true, Direct: true})
+	b := make([]byte, 4096)
+	for _, name := range []string{"no", "none"} {
+		if _, err := r.cache.Lookup(ctx, session.OwnCred(), r.cache.Root(), name); err == nil {
+			r.t.Fatal("found " + name)
+		}
+		for range 1500 {
+			r.check(readLent(ctx, f, b, 0))
+		}
+	}
+}
+
 // server is what the server has allocated since it was asked last.
 func (r *rig) server() (objects, bytes int64) {
 	_, err := fmt.Fprintln(r.in)
@@ -147,6 +162,7 @@ type operation struct {
 	mode cache.OpenMode
 	size int
 	do   func(ctx context.Context, f *cache.File, b []byte, off int64) error
+	most int // allocations that it may cost
 }
 
 func readLent(ctx context.Context, f *cache.File, b []byte, off int64) error {
@@ -167,12 +183,12 @@ func write(ctx context.Context, f *cache.File, b []byte, off int64) error {
 }
 
 var operations = []operation{
-	{"read/4KiB", cache.OpenMode{Read: true, Direct: true}, 4 << 10, readLent},
-	{"read/1MiB", cache.OpenMode{Read: true, Direct: true}, 1 << 20, readLent},
-	{"writedirect/4KiB", cache.OpenMode{Read: true, Write: true, Direct: true}, 4 << 10, write},
-	{"writedirect/1MiB", cache.OpenMode{Read: true, Write: true, Direct: true}, 1 << 20, write},
-	{"write/4KiB", cache.OpenMode{Read: true, Write: true}, 4 << 10, write},
-	{"write/1MiB", cache.OpenMode{Read: true, Write: true}, 1 << 20, write},
+	{"read/4KiB", cache.OpenMode{Read: true, Direct: true}, 4 << 10, readLent, 0},
+	{"read/1MiB", cache.OpenMode{Read: true, Direct: true}, 1 << 20, readLent, 0},
+	{"writedirect/4KiB", cache.OpenMode{Read: true, Write: true, Direct: true}, 4 << 10, write, 99},
+	{"writedirect/1MiB", cache.OpenMode{Read: true, Write: true, Direct: true}, 1 << 20, write, 99},
+	{"write/4KiB", cache.OpenMode{Read: true, Write: true}, 4 << 10, write, -1},
+	{"write/1MiB", cache.OpenMode{Read: true, Write: true}, 1 << 20, write, -1},
 }
 
 // next is where the operation after that at off is: never just behind it, as that would be a
