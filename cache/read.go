@@ -120,25 +120,28 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 		i.mu.Lock()
 		s, next := i.spans.Find(pos)
 		shared := s != nil && share
+		var fetched <-chan struct{} // nil: it is
 		if shared {
-			s.Join()
+			fetched = s.Join()
 			i.mu.Unlock()
 		} else {
 			i.mu.Unlock()
 			if share {
 				want = int(min(int64(want), next-pos))
 			}
-			if s, err = f.fetchExact(ctx, pos, want, share); err != nil {
+			if s, fetched, err = f.fetchExact(ctx, pos, want, share); err != nil {
 				return got, err
 			}
 		}
-		select {
-		case <-s.Done:
-		case <-ctx.Done():
-			i.mu.Lock()
-			i.leaveSpan(s, 0)
-			i.mu.Unlock()
-			return got, ctx.Err()
+		if fetched != nil {
+			select {
+			case <-fetched:
+			case <-ctx.Done():
+				i.mu.Lock()
+				i.leaveSpan(s, 0)
+				i.mu.Unlock()
+				return got, ctx.Err()
+			}
 		}
 		// s.N and s.Err do not change any more.
 		n := 0
@@ -154,6 +157,9 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 		if n > 0 {
 			copy(dst[got:], s.Buf.Bytes()[pos-s.Off:][:n])
 		}
+		// A shared READ may have failed because of its own user or context, or have
+		// found the end of the file where it was before a later write.
+		share = s.Err == nil && !ended && !over
 		i.mu.Lock()
 		i.leaveSpan(s, n)
 		i.mu.Unlock()
@@ -161,37 +167,33 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 		if (ended || over) && !shared {
 			return got, nil
 		}
-		// A shared READ may have failed because of its own user or context, or have
-		// found the end of the file where it was before a later write.
-		share = s.Err == nil && !ended && !over
 	}
 	return got, nil
 }
 
 // fetchExact reads n bytes as a span that other reads may share meanwhile; with
-// share, it may return another's span. The caller becomes its user, unless there is
-// an error.
-func (f *File) fetchExact(ctx context.Context, off int64, n int, share bool) (*span, error) {
+// share, it may return another's span, which is there when fetched is closed. The
+// caller becomes its user, unless there is an error.
+func (f *File) fetchExact(ctx context.Context, off int64, n int, share bool) (s *span, fetched <-chan struct{}, err error) {
 	i := f.i
 	buf, err := i.c.pool.Get(ctx, n)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	i.mu.Lock()
 	if s, _ := i.spans.Find(off); s != nil && share { // begun while we had no lock
-		s.Join()
+		fetched = s.Join()
 		i.mu.Unlock()
 		buf.Release()
-		return s, nil
+		return s, fetched, nil
 	}
-	i.ownSpans()
-	s := i.spans.Add(off, n, buf, false)
+	s = i.addSpan(off, n, buf, false)
 	i.mu.Unlock()
 	if err := i.fetch(ctx, f.cr, f.open, s); err != nil {
 		i.mu.Lock()
 		i.leaveSpan(s, 0)
 		i.mu.Unlock()
-		return nil, err
+		return nil, nil, err
 	}
-	return s, nil
+	return s, nil, nil
 }
