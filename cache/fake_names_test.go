@@ -98,7 +98,7 @@ func (f *fake) Rmdir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handl
 		if err != nil {
 			return err
 		}
-		w.Before = d.pre()
+		w.Before, w.After = d.pre(), d.after()
 		k := d.find(name)
 		if k < 0 {
 			return fail("RMDIR", nfsclient.ErrNoEnt)

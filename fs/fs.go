@@ -81,8 +81,12 @@ const maxBackground = 128
 
 // capabilities are those we ask for besides go-fuse's own. With
 // DIRECT_IO_ALLOW_MMAP, since Linux 6.6, a file opened with O_DIRECT can be mapped
-// shared: the kernel writes stored pages back before direct I/O.
-const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_DIRECT_IO_ALLOW_MMAP
+// shared: the kernel writes stored pages back before direct I/O. With HANDLE_KILLPRIV
+// the server takes suid and sgid away from what is written, cut or given away, as NFS
+// servers do; else the kernel asks for the mode before each chown and truncate, and
+// changes it itself.
+const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_DIRECT_IO_ALLOW_MMAP |
+	fuse.CAP_HANDLE_KILLPRIV
 
 // maxRequestBytes bounds the memory of outstanding requests: each WRITE has a
 // buffer of MaxIO until the reply. The rest stays in the kernel, unread.

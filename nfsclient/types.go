@@ -114,6 +114,9 @@ type Made struct {
 	Attr   Attr
 	Dir    Wcc
 	State  OpenState
+	// Late: the server left handle or attributes out of its answer, and they are of a
+	// later moment.
+	Late bool
 }
 
 // ReadResult says what a read delivered. EOF: nothing lies behind it.

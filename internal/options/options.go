@@ -55,7 +55,7 @@ func Default() Options {
 		Timeo:    60 * time.Second,
 		Retrans:  2,
 		NConnect: 1,
-		Inline:   4096,
+		Inline:   8192,
 		RDMAVers: "1",
 		AcRegMin: 3 * time.Second, AcRegMax: 60 * time.Second,
 		AcDirMin: 30 * time.Second, AcDirMax: 60 * time.Second,
