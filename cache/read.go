@@ -112,7 +112,7 @@ func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
 // just what is missing. With lent, data that stands in one span is lent, not copied.
 func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent) (got int, err error) {
 	i := f.i
-	f.readAhead(off, len(dst))
+	whole := f.readAhead(off, len(dst))
 	share := true
 	for got < len(dst) {
 		pos := off + int64(got)
@@ -126,12 +126,18 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 			i.mu.Unlock()
 		} else {
 			i.mu.Unlock()
+			ask := max(want, whole)
 			if share {
-				want = int(min(int64(want), next-pos))
+				ask = int(min(int64(ask), next-pos))
 			}
-			if s, fetched, err = f.fetchExact(ctx, pos, want, share); err != nil {
+			if s, fetched, err = f.fetchHere(ctx, pos, ask, share, ask > want); err != nil {
+				if ask > want && ctx.Err() == nil {
+					whole = 0 // what was not asked for may be what cannot be read
+					continue
+				}
 				return got, err
 			}
+			whole = 0
 		}
 		if fetched != nil {
 			select {
@@ -171,10 +177,10 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 	return got, nil
 }
 
-// fetchExact reads n bytes as a span that other reads may share meanwhile; with
-// share, it may return another's span, which is there when fetched is closed. The
-// caller becomes its user, unless there is an error.
-func (f *File) fetchExact(ctx context.Context, off int64, n int, share bool) (s *span, fetched <-chan struct{}, err error) {
+// fetchHere reads n bytes as a span that other reads may share meanwhile, and later
+// with ahead; with share, it may return another's span, which is there when fetched is
+// closed. The caller becomes its user, unless there is an error.
+func (f *File) fetchHere(ctx context.Context, off int64, n int, share, ahead bool) (s *span, fetched <-chan struct{}, err error) {
 	i := f.i
 	buf, err := i.c.pool.Get(ctx, n)
 	if err != nil {
@@ -187,7 +193,7 @@ func (f *File) fetchExact(ctx context.Context, off int64, n int, share bool) (s 
 		buf.Release()
 		return s, fetched, nil
 	}
-	s = i.addSpan(off, n, buf, false)
+	s = i.addSpan(off, n, buf, ahead)
 	i.mu.Unlock()
 	if err := i.fetch(ctx, f.cr, f.open, s); err != nil {
 		i.mu.Lock()

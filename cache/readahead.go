@@ -6,17 +6,19 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// readAhead notes a read of [off, off+n) and starts READs of what follows.
-func (f *File) readAhead(off int64, n int) {
+// readAhead notes a read of [off, off+n) and starts READs of what follows. If whole is
+// not 0, the READ for it is to ask for so many bytes.
+func (f *File) readAhead(off int64, n int) (whole int) {
 	c, i := f.c, f.i
 	if c.cfg.ReadAhead == 0 || f.mode.Direct {
-		return
+		return 0
 	}
 	i.mu.Lock()
 	size := int64(min(i.node.Size, uint64(maxOffset)))
 	i.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	whole = f.window.Whole(off, n, size, min(c.cfg.RSize, c.cfg.ReadAhead))
 	from, to := f.window.Read(off, n, c.cfg.ReadAhead)
 	for {
 		n := f.window.Piece(from, to, size, int64(c.cfg.RSize))
@@ -30,6 +32,7 @@ func (f *File) readAhead(off int64, n int) {
 		from += k
 		f.window.Started(from)
 	}
+	return whole
 }
 
 // startAhead starts a READ of [off, off+n) unless it is listed as a span, and

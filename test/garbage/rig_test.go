@@ -58,11 +58,12 @@ func serve(dir string) {
 
 // rig is a session over one transport with a file of fileSize bytes.
 type rig struct {
-	t     testing.TB
-	cache *cache.Cache
-	inode *cache.Inode
-	in    io.Writer // of the server
-	out   *bufio.Reader
+	t       testing.TB
+	session *session.Session
+	cache   *cache.Cache
+	inode   *cache.Inode
+	in      io.Writer // of the server
+	out     *bufio.Reader
 }
 
 const fileSize = 32 << 20
@@ -73,6 +74,17 @@ var (
 )
 
 func start(t testing.TB, network string) *rig {
+	t.Helper()
+	r := startWith(t, network, nil)
+	e, err := r.cache.Lookup(ctx, session.OwnCred(), r.cache.Root(), "file")
+	r.check(err)
+	r.inode = e.Inode
+	t.Cleanup(func() { r.cache.Forget(e.Inode, 1) })
+	return r
+}
+
+// startWith starts a server and a session with it; kernel may be nil.
+func startWith(t testing.TB, network string, kernel cache.Kernel) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	dir := t.TempDir()
@@ -105,14 +117,10 @@ func start(t testing.TB, network string) *rig {
 	r.check(err)
 	src, err := source.Parse("127.0.0.1:/export")
 	r.check(err)
-	s, err := session.Open(ctx, session.Config{Source: src, Options: o, Log: testlog.New(t)}, nil)
+	r.session, err = session.Open(ctx, session.Config{Source: src, Options: o, Log: testlog.New(t)}, kernel)
 	r.check(err)
-	t.Cleanup(func() { r.check(s.Close(ctx)) })
-	r.cache = s.Cache()
-	e, err := r.cache.Lookup(ctx, session.OwnCred(), r.cache.Root(), "file")
-	r.check(err)
-	r.inode = e.Inode
-	t.Cleanup(func() { r.cache.Forget(e.Inode, 1) })
+	t.Cleanup(func() { r.check(r.session.Close(ctx)) })
+	r.cache = r.session.Cache()
 	return r
 }
 
