@@ -30,6 +30,7 @@ type Client struct {
 	// noPlus and noExclusive are set once the server has answered that it does not
 	// support READDIRPLUS, or exclusive CREATE.
 	noPlus, noExclusive atomic.Bool
+	marks               marks
 
 	closeOnce sync.Once
 	closeErr  error

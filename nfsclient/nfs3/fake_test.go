@@ -26,6 +26,8 @@ type step struct {
 	reply wire.Message
 	raw   []byte // instead of reply
 	err   error  // instead of a reply
+	// resent says that an earlier transmission may have been carried out.
+	resent bool
 }
 
 // nfsStep is a step of NFSv3.
@@ -99,6 +101,7 @@ func (f *fakeServer) Call(ctx context.Context, c *transport.Call) error {
 	if s.check != nil {
 		s.check(f.t)
 	}
+	c.Resent = c.Resent || s.resent
 	if s.err != nil {
 		return s.err
 	}
