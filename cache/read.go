@@ -120,8 +120,9 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 		i.mu.Lock()
 		s, next := i.spans.Find(pos)
 		shared := s != nil && share
+		var fetched <-chan struct{} // nil: it is
 		if shared {
-			s.Join()
+			fetched = s.Join()
 			i.mu.Unlock()
 		} else {
 			i.mu.Unlock()
@@ -129,7 +130,7 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 			if share {
 				ask = int(min(int64(ask), next-pos))
 			}
-			if s, err = f.fetchHere(ctx, pos, ask, share, ask > want); err != nil {
+			if s, fetched, err = f.fetchHere(ctx, pos, ask, share, ask > want); err != nil {
 				if ask > want && ctx.Err() == nil {
 					whole = 0 // what was not asked for may be what cannot be read
 					continue
@@ -138,13 +139,15 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 			}
 			whole = 0
 		}
-		select {
-		case <-s.Done:
-		case <-ctx.Done():
-			i.mu.Lock()
-			i.leaveSpan(s, 0)
-			i.mu.Unlock()
-			return got, ctx.Err()
+		if fetched != nil {
+			select {
+			case <-fetched:
+			case <-ctx.Done():
+				i.mu.Lock()
+				i.leaveSpan(s, 0)
+				i.mu.Unlock()
+				return got, ctx.Err()
+			}
 		}
 		// s.N and s.Err do not change any more.
 		n := 0
@@ -160,6 +163,9 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 		if n > 0 {
 			copy(dst[got:], s.Buf.Bytes()[pos-s.Off:][:n])
 		}
+		// A shared READ may have failed because of its own user or context, or have
+		// found the end of the file where it was before a later write.
+		share = s.Err == nil && !ended && !over
 		i.mu.Lock()
 		i.leaveSpan(s, n)
 		i.mu.Unlock()
@@ -167,37 +173,33 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 		if (ended || over) && !shared {
 			return got, nil
 		}
-		// A shared READ may have failed because of its own user or context, or have
-		// found the end of the file where it was before a later write.
-		share = s.Err == nil && !ended && !over
 	}
 	return got, nil
 }
 
 // fetchHere reads n bytes as a span that other reads may share meanwhile, and later
-// with ahead; with share, it may return another's span. The caller becomes its user,
-// unless there is an error.
-func (f *File) fetchHere(ctx context.Context, off int64, n int, share, ahead bool) (*span, error) {
+// with ahead; with share, it may return another's span, which is there when fetched is
+// closed. The caller becomes its user, unless there is an error.
+func (f *File) fetchHere(ctx context.Context, off int64, n int, share, ahead bool) (s *span, fetched <-chan struct{}, err error) {
 	i := f.i
 	buf, err := i.c.pool.Get(ctx, n)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	i.mu.Lock()
 	if s, _ := i.spans.Find(off); s != nil && share { // begun while we had no lock
-		s.Join()
+		fetched = s.Join()
 		i.mu.Unlock()
 		buf.Release()
-		return s, nil
+		return s, fetched, nil
 	}
-	i.ownSpans()
-	s := i.spans.Add(off, n, buf, ahead)
+	s = i.addSpan(off, n, buf, ahead)
 	i.mu.Unlock()
 	if err := i.fetch(ctx, f.cr, f.open, s); err != nil {
 		i.mu.Lock()
 		i.leaveSpan(s, 0)
 		i.mu.Unlock()
-		return nil, err
+		return nil, nil, err
 	}
-	return s, nil
+	return s, nil, nil
 }

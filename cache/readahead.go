@@ -56,9 +56,8 @@ func (f *File) startAhead(off int64, n int) int64 {
 		return s.Off + int64(s.Ask) - off
 	}
 	n = int(min(int64(n), next-off))
-	i.ownSpans()
 	i.spans.Trim(2 * c.cfg.ReadAhead)
-	s = i.spans.Add(off, n, buf, true)
+	s = i.addSpan(off, n, buf, true)
 	i.refs.Add(1)
 	i.mu.Unlock()
 	o := f.open.hold()
@@ -68,7 +67,6 @@ func (f *File) startAhead(off int64, n int) int64 {
 		s.Fetched(0, ErrClosed)
 		i.leaveSpan(s, 0)
 		i.mu.Unlock()
-		close(s.Done)
 		i.unpin()
 		return 0
 	}

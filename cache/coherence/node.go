@@ -171,10 +171,10 @@ func (n *Node) Begin() { n.changing++ }
 func (n *Node) Finish(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bool) (e Effect) {
 	n.changing--
 	n.changeGen = gen
-	if w.After == nil || w.Before == nil {
+	if !w.After.Set || !w.Before.Set {
 		n.complete = false // whether someone else came first does not show
 	}
-	if w.After == nil {
+	if !w.After.Set {
 		n.invalid = true
 	} else {
 		e = n.own(r, st, gen, w, assume)
@@ -198,22 +198,22 @@ func (n *Node) Finish(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bo
 func (n *Node) own(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bool) Effect {
 	post := w.After.Change
 	if !n.known {
-		e := n.take(r, st, gen, w.After)
+		e := n.take(r, st, gen, &w.After.Attr)
 		n.chain.now = post
 		return e
 	}
 	old := n.change
 	switch {
-	case w.Before != nil:
-		pre := *w.Before
+	case w.Before.Set:
+		pre := w.Before.ID
 		n.chain.own(pre, post)
 		if pre == old && w.After.Type == r.Type {
-			return n.take(r, st, gen, w.After) // the direct successor, whatever the clocks say
+			return n.take(r, st, gen, &w.After.Attr) // the direct successor, whatever the clocks say
 		}
 	case assume && post.MayFollow(n.chain.now):
 		n.chain.own(n.chain.now, post)
 	}
-	_, e := n.accept(r, st, gen, w.After)
+	_, e := n.accept(r, st, gen, &w.After.Attr)
 	return e
 }
 

@@ -101,7 +101,7 @@ func (m *Mount) runAnswer() {
 	defer close(m.answered)
 	m.socket.RunServe(control.Mount{
 		Device: m.fs.Device(),
-		Stats:  func() any { return status.Of(m.session, m.cfg.Dir) },
+		Stats:  func() any { return status.Of(m.session, m.cfg.Dir, m.fs.Over()) },
 		Sync: func(ctx context.Context) error {
 			err := m.session.Cache().Sync(ctx)
 			if err != nil {

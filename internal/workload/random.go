@@ -58,7 +58,7 @@ func randomThreads(n int, write bool) func(r *Run) error {
 				runThread := func(k int) {
 					defer threads.Done()
 					at, own, count := places(uint64(k), r.mib), b[k*page:][:page], int64(0)
-					for r.ctx.Err() == nil && time.Now().Before(end) {
+					for count == 0 || r.ctx.Err() == nil && time.Now().Before(end) {
 						if errs[k] = transfer(file, own, at(), write); errs[k] != nil {
 							return
 						}

@@ -67,6 +67,8 @@ type SkipError struct{ Reason string }
 
 func (e *SkipError) Error() string { return "left out: " + e.Reason }
 
+var errNothing = &SkipError{"there was nothing to do it with"}
+
 // Prepare makes in the place what the workload needs and does not find there.
 func (w *Workload) Prepare(ctx context.Context, r *Run) error {
 	r.begin(ctx)
@@ -87,7 +89,7 @@ func (w *Workload) Measure(ctx context.Context, r *Run) (*Result, error) {
 		return nil, err
 	}
 	if r.res.Count == 0 {
-		return nil, &SkipError{"nothing was done in the time that there was"}
+		return nil, errNothing
 	}
 	slices.Sort(r.res.Latencies)
 	return &r.res, nil
@@ -144,7 +146,7 @@ func (r *Run) each(n int, f func(i int) error) error {
 	return r.measure(func() (int, error) {
 		last := time.Now()
 		for i := range n {
-			if !r.moreAt(last) {
+			if i > 0 && !r.moreAt(last) { // one is always done
 				return i, nil
 			}
 			if err := f(i); err != nil {

@@ -89,9 +89,14 @@ func streamWrite(flag int) func(r *Run) error {
 func streamRead(flag int) func(r *Run) error {
 	return func(r *Run) error {
 		return r.withFile(os.O_RDONLY|flag, chunk, func(file File, b []byte) error {
+			if f, ok := file.(*osFile); ok {
+				// A mount that is not fresh has the kernel's pages of it. That the kernel
+				// may keep them is no error.
+				_ = unix.Fadvise(f.fd, 0, 0, unix.FADV_DONTNEED)
+			}
 			return r.measure(func() (int, error) {
 				for i := range r.mib {
-					if !r.more() {
+					if i > 0 && !r.more() {
 						return i, nil
 					}
 					if n, err := file.ReadAt(b, int64(i)*chunk); n < len(b) {
@@ -110,7 +115,7 @@ func streamReadDeep(depth int) func(r *Run) error {
 		next := 0
 		return r.queued(opRead, os.O_RDONLY, depth, chunk, func() (int64, bool) {
 			next++
-			return int64(next-1) * chunk, next <= r.mib && r.more()
+			return int64(next-1) * chunk, next <= r.mib && (next == 1 || r.more())
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"regexp"
 
 	"golang.org/x/sys/unix"
@@ -55,6 +56,21 @@ func All() []*Workload {
 		files("git clone", (*Run).withoutClone, (*Run).gitClone),
 		files("git status, cold", (*Run).haveClone, (*Run).gitStatus),
 	)
+}
+
+// ReadThreads is random reading of 4 KiB from n threads, for any n.
+func ReadThreads(n int) *Workload {
+	return &Workload{Name: fmt.Sprintf("random read 4 KiB, %d threads", n), Unit: "IOPS", prepare: (*Run).haveLarge, do: randomThreads(n, false)}
+}
+
+// Named is the one of All with that name; there must be one.
+func Named(name string) *Workload {
+	for _, w := range All() {
+		if w.Name == name {
+			return w
+		}
+	}
+	panic("no workload " + name)
 }
 
 // Matching are those of All whose names match.

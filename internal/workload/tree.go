@@ -135,7 +135,7 @@ func (r *Run) tar() error {
 	b := make([]byte, 128<<10)
 	return r.measure(func() (n int, err error) {
 		err = r.walk(tree, func(name string, dir bool) error {
-			if !r.more() {
+			if n > 0 && !r.more() {
 				return errEnough
 			}
 			n++
@@ -167,7 +167,7 @@ func enough(err error) error {
 func (r *Run) rmTree() error {
 	return r.measure(func() (n int, err error) {
 		err = r.walk(tree, func(name string, dir bool) error {
-			if !r.more() {
+			if n > 0 && !r.more() {
 				return errEnough
 			}
 			n++

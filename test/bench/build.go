@@ -32,8 +32,9 @@ const (
 
 type serverPorts struct{ tcp, rdma, roce string }
 
-// system is a mount of the build's server, nil if there is none of that name.
-func (b *build) system(name, data, mnt string) *compare.System {
+// system is a mount of the build's server, with more options behind a comma if any; nil
+// if there is none of that name.
+func (b *build) system(name, data, mnt, more string) *compare.System {
 	opts, ok := map[string]string{
 		"iwarp": "proto=rdma,rdma=iwarp,port=" + b.ports.rdma,
 		"roce":  "proto=rdma,rdma=roce,srcaddr=" + b.client + ",port=" + b.ports.roce,
@@ -42,7 +43,7 @@ func (b *build) system(name, data, mnt string) *compare.System {
 	if !ok {
 		return nil
 	}
-	s := rdmafs(b.bin, b.host+":"+data, opts+",mountport="+b.ports.tcp)
+	s := rdmafs(b.bin, b.host+":"+data, opts+",mountport="+b.ports.tcp+more)
 	s.Name, s.Dir, s.Data = name, mnt, data
 	return s
 }

@@ -41,7 +41,8 @@ type options struct {
 	bin, against, systems, base string
 	rounds                      int
 	workloads, store            string
-	memory                      bool
+	memory, scale               bool
+	files                       int
 	json, markdown              string
 }
 
@@ -57,6 +58,8 @@ func main() {
 	flag.StringVar(&o.workloads, "workloads", ".", "regular expression for the names of the workloads to run")
 	flag.StringVar(&o.store, "store", "", "directory for the data that is served; /dev/shm if that is memory with room")
 	flag.BoolVar(&o.memory, "memory", false, "measure the memory of the clients as well; takes more than a minute")
+	flag.BoolVar(&o.scale, "scale", false, "measure how rdmafs grows with threads, connections and files, instead; -systems names one of iwarp, roce and tcp")
+	flag.IntVar(&o.files, "files", 100_000, "with -scale: files in a directory, at most; a million takes a while")
 	flag.StringVar(&o.json, "json", "", "file for all values, as JSON")
 	flag.StringVar(&o.markdown, "markdown", "", "file for the tables, as Markdown")
 	flag.Parse()
@@ -92,6 +95,9 @@ func run(ctx context.Context, o options) (err error) {
 		cfg.Rounds = cmp.Or(o.rounds, 9)
 		cfg.Size.FileMiB, cfg.Size.Files, cfg.Size.TreeFiles, cfg.Size.Random = 64, 500, 250, 300*time.Millisecond
 	}
+	if o.scale {
+		cfg.Rounds = cmp.Or(o.rounds, 3)
+	}
 	machine := compare.ThisMachine(cfg.Rounds)
 	work, err := os.MkdirTemp(storeDir(o.store), "rdmafs-bench.")
 	if err != nil {
@@ -100,6 +106,17 @@ func run(ctx context.Context, o options) (err error) {
 	defer os.RemoveAll(work)
 	machine.Store = fileSystem(work)
 	cfg.Scratch = filepath.Join(work, "scratch")
+	if o.scale {
+		tables, err := scale(ctx, o, cfg, work)
+		if err != nil {
+			return err
+		}
+		machine.LoadAfter = compare.Load()
+		return write(o, machine, tables, "", struct {
+			Machine *compare.Machine `json:"machine"`
+			Tables  []*compare.Table `json:"tables"`
+		}{machine, tables})
+	}
 	systems, stop, err := newSystems(o, work)
 	if err != nil {
 		return err
@@ -134,20 +151,27 @@ func report(r *compare.Results, o options) error {
 		t, verdict = r.Change(names, before)
 		tables = []*compare.Table{t}
 	}
+	for workload, systems := range r.Skipped {
+		for system, reason := range systems {
+			verdict += fmt.Sprintf("\n%s, %s, left out: %s", system, workload, reason)
+		}
+	}
+	return write(o, r.Machine, tables, verdict, r)
+}
+
+// write prints the tables and writes the files that were asked for; all is for -json.
+func write(o options, m *compare.Machine, tables []*compare.Table, verdict string, all any) error {
 	text, md := &strings.Builder{}, &strings.Builder{}
-	fmt.Fprintln(text, r.Machine)
-	fmt.Fprintln(md, r.Machine)
+	fmt.Fprintln(text, m)
+	fmt.Fprintln(md, m)
 	for _, t := range tables {
 		if err := errors.Join(t.Text(text), t.Markdown(md)); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintln(text, verdict)
-	fmt.Fprintln(md, verdict)
-	for workload, systems := range r.Skipped {
-		for system, reason := range systems {
-			fmt.Fprintf(text, "%s, %s, left out: %s\n", system, workload, reason)
-		}
+	if verdict = strings.TrimSpace(verdict); verdict != "" {
+		fmt.Fprintf(text, "\n%s\n", verdict)
+		fmt.Fprintf(md, "\n%s\n", verdict)
 	}
 	fmt.Print(text)
 	if o.markdown != "" {
@@ -158,7 +182,7 @@ func report(r *compare.Results, o options) error {
 	if o.json == "" {
 		return nil
 	}
-	b, err := json.MarshalIndent(r, "", "\t")
+	b, err := json.MarshalIndent(all, "", "\t")
 	if err != nil {
 		return err
 	}

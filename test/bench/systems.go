@@ -112,7 +112,7 @@ func (w *world) systems(name string) ([]*compare.System, error) {
 			}
 			w.ends = append(w.ends, b.stop)
 		}
-		s := b.system(name, w.data, w.mnt)
+		s := b.system(name, w.data, w.mnt, "")
 		if s == nil {
 			return nil, errors.New("no mount is called so")
 		}

@@ -87,6 +87,12 @@ func median(v []float64) float64 {
 	return (v[n/2-1] + v[n/2]) / 2
 }
 
+// Median of values in any order; of none it is 0.
+func Median(v []float64) float64 {
+	s, _ := spread(v)
+	return s.Mid
+}
+
 // Rate is the spread of a system's rates.
 func (r *Results) Rate(workload, system string) (Spread, bool) {
 	return spread(r.Rates[workload][system])

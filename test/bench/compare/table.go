@@ -11,9 +11,9 @@ import (
 
 // Table is what is printed, as text or as Markdown.
 type Table struct {
-	Title string
-	Head  []string
-	Rows  [][]string
+	Title string     `json:"title"`
+	Head  []string   `json:"head"`
+	Rows  [][]string `json:"rows"`
 }
 
 // Text prints the table for a terminal.
