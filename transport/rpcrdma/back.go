@@ -226,6 +226,8 @@ func (k *backCall) carryOut(ctx context.Context) bool {
 func (k *backCall) done(ctx context.Context) bool {
 	k.l.stall.set(ctx, &k.deadline)
 	defer k.deadline.clear()
+	k.l.turn.Expect()
+	defer k.l.turn.Unexpect()
 	select {
 	case <-k.sent:
 		return true
