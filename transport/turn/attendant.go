@@ -31,6 +31,9 @@ func (a *Attendant) Take(done <-chan struct{}) bool {
 			a.timer.Stop()
 			return false
 		case <-t.summons:
+		case <-t.handed:
+			t.attended.Add(1)
+			return true
 		case <-a.timer.C:
 			t.watchLeader()
 			if n := t.led.Load(); n != seen {
@@ -64,7 +67,7 @@ func (t *Turn) watchLeader() {
 // reports whether the attendant keeps the turn; otherwise it has given it up, since there are callers who receive.
 func (a *Attendant) Next(woke bool) bool {
 	t := a.t
-	if t.following.Load() == 0 && (!woke || t.others.Load() > 0) {
+	if t.others.Load() > 0 || !woke && t.following.Load() == 0 {
 		return true
 	}
 	t.release()
@@ -80,6 +83,10 @@ func (a *Attendant) End() {
 	t := a.t
 	t.others.Add(1)
 	for !t.held.CompareAndSwap(false, true) {
-		<-t.summons
+		select {
+		case <-t.summons:
+		case <-t.handed:
+			return
+		}
 	}
 }

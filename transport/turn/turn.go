@@ -16,8 +16,8 @@ type Turn struct {
 	led, attended atomic.Uint64
 	// following is the length of the list, others how many wait who cannot receive: see Expect.
 	following, others atomic.Int32
-	// summons has a token when the attendant is to look.
-	summons chan struct{}
+	// summons has a token when the attendant is to look, handed when it has been given the turn.
+	summons, handed chan struct{}
 	// interrupt ends what the leader waits for on the connection.
 	interrupt func()
 	// tick is the constant, but in tests.
@@ -63,7 +63,7 @@ func (w *Waiter) Wake() {
 // New returns a turn that nobody has. mu guards followers. interrupt is called, without mu, to make the leader look at its
 // context.
 func New(mu *sync.Mutex, interrupt func()) *Turn {
-	return &Turn{mu: mu, interrupt: interrupt, tick: tick, summons: make(chan struct{}, 1)}
+	return &Turn{mu: mu, interrupt: interrupt, tick: tick, summons: make(chan struct{}, 1), handed: make(chan struct{}, 1)}
 }
 
 // Take takes the turn for w if it is free, and reports whether w has it.
@@ -92,12 +92,26 @@ func (t *Turn) Follow(w *Waiter) (leads bool) {
 		t.following.Add(-1)
 		return true
 	}
+	t.list(w)
+	return false
+}
+
+// list makes w the newest follower. mu is held.
+func (t *Turn) list(w *Waiter) {
 	w.listed, w.older = true, t.newest
 	if w.older != nil {
 		w.older.newer = w
 	}
 	t.newest = w
-	return false
+}
+
+// HandOver gives the turn of w to the attendant, and makes w a follower. The lock given to New is held.
+func (t *Turn) HandOver(w *Waiter) {
+	w.leads = false
+	t.leader.Store(nil)
+	t.following.Add(1)
+	t.list(w)
+	t.handed <- struct{}{} // there is room: who has the turn sends
 }
 
 // Unlist ends what Follow has begun, but not what comes of it: w may have got the turn by then. The lock
