@@ -30,12 +30,17 @@ func (i *Inode) fresh(now time.Time) bool { return i.node.Fresh(i.c.since(now)) 
 // ttl is how long they stay fresh; mu is held.
 func (i *Inode) ttl(now time.Time) time.Duration { return i.node.TTL(i.c.since(now)) }
 
+// setID is the mode bits suid and sgid.
+const setID = 0o6000
+
 // attrTTL is how long the kernel may cache them. It does not learn of a change that
 // completes while it is given older attributes, of the times that the server gives to
 // data that is written later, or of the removal of a silly name: until then it must
-// ask each time. mu is held.
+// ask each time. So it must for a program with suid or sgid, which the server takes
+// away when the file is written to: the kernel executes by the mode that it has. mu is
+// held.
 func (i *Inode) attrTTL(now time.Time) time.Duration {
-	if i.node.Changing() || !i.wb.Empty() || i.silly != nil {
+	if i.node.Changing() || !i.wb.Empty() || i.silly != nil || i.node.Mode&setID != 0 && i.typ == nfsclient.Regular {
 		return 0
 	}
 	return i.ttl(now)
@@ -71,8 +76,8 @@ func (i *Inode) apply(e coherence.Effect) {
 	}
 	i.detachSpans(0, maxOffset)
 	i.forgetNames(true)
-	if i.typ == nfsclient.Regular {
-		i.doubt()
+	if i.typ == nfsclient.Regular || i.typ == nfsclient.SymbolicLink {
+		i.doubt() // a link whose handle is used again has another target
 	}
 }
 

@@ -30,6 +30,7 @@ func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, chil
 	switch {
 	case !known:
 		dir.dropName(name)
+		dir.node.Incomplete()
 	default:
 		dir.setName(name, child).shown = true
 		ttl = dir.ttl(c.cfg.Now())
@@ -98,7 +99,13 @@ func (c *Cache) openFound(ctx context.Context, cr nfsclient.Cred, dir *Inode, na
 func (c *Cache) Mkdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, s nfsclient.SetAttr) (Entry, error) {
 	st := dir.begin()
 	m, err := c.cl.Mkdir(ctx, cr, dir.h, name, s)
-	return c.made(ctx, st, cr, dir, name, m, err)
+	e, err := c.made(ctx, st, cr, dir, name, m, err)
+	if err == nil && !m.Late && !c.cl.Info().CaseInsensitive {
+		e.Inode.mu.Lock()
+		e.Inode.node.Born(st, &m.Attr)
+		e.Inode.mu.Unlock()
+	}
+	return e, err
 }
 
 // Symlink makes a symbolic link to target.
@@ -226,6 +233,12 @@ func (c *Cache) Rmdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name s
 	err = c.emptying(ctx, child, func() error {
 		st := dir.begin()
 		w, err := c.cl.Rmdir(ctx, cr, dir.h, name)
+		if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrNotEmpty {
+			dir.mu.Lock()
+			dir.finish(st, &w, false) // and the name is what it was
+			dir.mu.Unlock()
+			return err
+		}
 		c.changed(st, dir, w, name, nil, err == nil)
 		return err
 	})
@@ -307,11 +320,15 @@ func (c *Cache) rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 		return err
 	}
 	if to == from {
-		if toDir.Before == nil {
+		if !toDir.Before.Set {
 			toDir.Before = fromDir.Before
 		}
 		from.mu.Lock()
-		from.dropName(fromName)
+		if both || moved == nil {
+			from.dropName(fromName)
+		} else {
+			from.setName(fromName, nil)
+		}
 		from.mu.Unlock()
 	} else {
 		c.changed(st, from, fromDir, fromName, nil, !both)

@@ -266,7 +266,7 @@ func (d *Dir) learn(st stamp, p *nfsclient.DirPart) {
 	if dir.namesAgree(st, p.Dir) {
 		for k, i := range kids {
 			if i != nil {
-				dir.setName(p.Entries[k].Name, i)
+				dir.learnName(p.Entries[k].Name, i)
 			}
 		}
 	}

@@ -53,7 +53,10 @@
 // attributes are, rights as long as the file's and never longer than the maximum. A
 // change of mode, owner or, from elsewhere, ctime invalidates rights, and those in
 // replies that are still outstanding. A name is served from memory only to a user
-// whose LOOKUP right is known; users are told apart by uid, gid and all groups. With
+// whose LOOKUP right is known; users are told apart by uid, gid and all groups. A
+// directory that Mkdir has made has no names but those in memory until someone else
+// changes it, a reply is lost or a name is dropped: LOOKUP is not asked for others
+// (coherence.Node.Complete). With
 // NoAC nothing is fresh, and writes go through. When a handle is found stale, each
 // directory's name is looked up once more before it is used, so that the kernel's
 // second walk along a path that was replaced finds the new one.

@@ -3,6 +3,7 @@ package cache
 import (
 	"container/list"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/rdmafs/rdmafs/cache/coherence"
@@ -62,12 +63,30 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 	return d
 }
 
-// dropName forgets name; mu is held.
+// dropName forgets what name stands for; mu is held.
 func (i *Inode) dropName(name string) {
 	if d := i.names[name]; d != nil {
 		delete(i.names, name)
 		i.releaseLater(d)
+		if d.child != nil {
+			i.node.Incomplete()
+		}
 	}
+}
+
+// learnName is setName for what the server has said of a name of the present state; mu is held.
+func (i *Inode) learnName(name string, child *Inode) *dentry {
+	if d := i.names[name]; child != nil && (d == nil || d.child != child) {
+		i.node.Incomplete() // a change that the attributes did not show
+	}
+	return i.setName(name, child)
+}
+
+// absent reports whether name, which is not in memory, is known not to exist; mu is held.
+// Servers have names that no call of ours has made and no listing shows, all with a dot in
+// front, such as .snapshot.
+func (i *Inode) absent(name string, now time.Time) bool {
+	return i.node.Complete(i.c.since(now)) && !strings.HasPrefix(name, ".")
 }
 
 // forgetNames forgets all names and, with notify, makes the kernel look up again
@@ -135,7 +154,7 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	key := c.user(cr)
 	dir.mu.Lock()
 	d := dir.names[name]
-	if d == nil {
+	if d == nil && !dir.absent(name, now) {
 		dir.mu.Unlock()
 		return Entry{}, nil, false
 	}
@@ -144,12 +163,19 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 		dir.mu.Unlock()
 		return Entry{}, nil, false
 	}
+	e := Entry{EntryTTL: dir.ttl(now)}
+	if d == nil {
+		dir.setName(name, nil).shown = true
+		dir.mu.Unlock()
+		c.trimNames()
+		return e, errNoEntry, true
+	}
 	d.shown = true
-	e := Entry{Inode: d.child, EntryTTL: dir.ttl(now)}
 	if d.child == nil {
 		dir.mu.Unlock()
 		return e, errNoEntry, true
 	}
+	e.Inode = d.child
 	d.child.refs.Add(1)
 	dir.mu.Unlock()
 	i := e.Inode
@@ -201,7 +227,7 @@ func (c *Cache) enter(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Ino
 	if known {
 		dir.answered(st, da, c.user(&cr), nfsclient.AccessLookup, nfsclient.AccessLookup)
 		if dir.namesAgree(st, da) {
-			dir.setName(name, child).shown = true
+			dir.learnName(name, child).shown = true
 			ttl = dir.ttl(c.cfg.Now())
 		} else if d := dir.names[name]; d != nil && d.child != child && dir.node.Undisturbed(st) {
 			dir.dropName(name)

@@ -174,3 +174,63 @@ func TestReadErrors(t *testing.T) {
 		t.Errorf("%d bytes once the server is well", len(got))
 	}
 }
+
+// TestSmallFileIsReadWhole: the first read of a small file brings all of it. What
+// another client writes then is seen by who opens the file anew.
+func TestSmallFileIsReadWhole(t *testing.T) {
+	srv := newFake(t)
+	want := pattern(60<<10+5, 1)
+	srv.foreign("a", want)
+	cfg := testConfig()
+	cfg.RSize, cfg.ReadAhead = 1<<20, 4<<20
+	c := newCache(t, srv, cfg)
+	readAll := func(want []byte) {
+		t.Helper()
+		f, _ := open(t, c, "a", rw)
+		defer f.Release()
+		for off := 0; off < len(want); off += 4096 {
+			n := min(4096, len(want)-off)
+			if got := read(t, f, n, int64(off)); !bytes.Equal(got, want[off:off+n]) {
+				t.Fatalf("%d bytes at %d differ", n, off)
+			}
+		}
+	}
+	readAll(want)
+	if n, b := srv.count("READ"), srv.count("READ bytes"); n != 1 || b != len(want) {
+		t.Errorf("%d READs of %d bytes", n, b)
+	}
+	f, _ := open(t, c, "a", rw)
+	read(t, f, 10, 0)
+	f.Release()
+	want = pattern(50<<10, 2)
+	srv.foreign("a", want)
+	readAll(want)
+	if n := srv.count("READ"); n != 3 {
+		t.Errorf("%d READs", n)
+	}
+}
+
+// TestSmallFileWithAnUnreadablePart: an error of bytes that nobody has asked for is
+// not returned.
+func TestSmallFileWithAnUnreadablePart(t *testing.T) {
+	srv := newFake(t)
+	want := pattern(64<<10, 1)
+	srv.foreign("a", want)
+	c := newCache(t, srv, testConfig())
+	f, _ := open(t, c, "a", rw)
+	defer f.Release()
+	failures := 1
+	srv.hook = func(op string, done bool) error {
+		if op == "READ" && !done && failures > 0 {
+			failures--
+			return &nfsclient.Error{Op: op, Status: nfsclient.ErrIO}
+		}
+		return nil
+	}
+	if got := read(t, f, 4096, 0); !bytes.Equal(got, want[:4096]) {
+		t.Error("the first page differs")
+	}
+	if n, b := srv.count("READ"), srv.count("READ bytes"); failures != 0 || n != 1 || b != 4096 {
+		t.Errorf("%d READs of %d bytes", n, b)
+	}
+}

@@ -36,6 +36,9 @@ type Config struct {
 	// ReadAheadKiB, when positive, is what the kernel's own read-ahead is
 	// raised to where we may (root).
 	ReadAheadKiB int
+	// Over is how requests come from the kernel: OverDevice, OverRing or OverAuto; ""
+	// is OverDevice.
+	Over string
 	// Log may be nil. It is told once of what the mount cannot do.
 	Log *slog.Logger
 	// Debug logs every request.
@@ -57,10 +60,11 @@ type FS struct {
 	watch      watch
 	pruner     sync.WaitGroup
 	kernel     *Kernel
-	server     *fuse.Server
+	server     server
+	over       string // see Over
 
-	// device is the connection's descriptor beside that of go-fuse; only Kernel
-	// writes to it. expires: the kernel can end the validity of a name.
+	// device is the connection's descriptor; beside the server only Kernel writes
+	// to it. expires: the kernel can end the validity of a name.
 	device  *os.File
 	expires bool
 
@@ -81,8 +85,13 @@ const maxBackground = 128
 
 // capabilities are those we ask for besides go-fuse's own. With
 // DIRECT_IO_ALLOW_MMAP, since Linux 6.6, a file opened with O_DIRECT can be mapped
-// shared: the kernel writes stored pages back before direct I/O.
-const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_DIRECT_IO_ALLOW_MMAP
+// shared: the kernel writes stored pages back before direct I/O. With HANDLE_KILLPRIV
+// the server takes suid and sgid away from what is written, cut or given away, as NFS
+// servers do; else the kernel asks for the mode before each chown and truncate, and
+// changes it itself. Targets of symbolic links are kept: they change with the link's
+// name only, or with a handle that is used again, which the cache notices.
+const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_DIRECT_IO_ALLOW_MMAP |
+	fuse.CAP_HANDLE_KILLPRIV | fuse.CAP_CACHE_SYMLINKS
 
 // maxRequestBytes bounds the memory of outstanding requests: each WRITE has a
 // buffer of MaxIO until the reply. The rest stays in the kernel, unread.
@@ -130,31 +139,21 @@ func (f *FS) mount() error {
 	if f.cfg.DefaultPermissions {
 		plan.words = append(plan.words, "default_permissions")
 	}
-	device, err := plan.mount()
+	err := f.mountServer(&plan, &fuse.MountOptions{
+		MaxBackground:            maxBackground,
+		MaxInflightRequestBytes:  maxRequestBytes,
+		MaxWrite:                 maxIO,
+		MaxReadAhead:             f.cfg.MaxIO,
+		Name:                     fuseSubtype,
+		DisableXAttrs:            true,
+		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
+		ExplicitDataCacheControl: true,
+		ExtraCapabilities:        capabilities,
+		Debug:                    f.cfg.Debug,
+	})
 	if err != nil {
 		return err
 	}
-	lent, err := lend(device)
-	if err == nil {
-		f.server, err = fuse.NewServer(f, lent, &fuse.MountOptions{
-			MaxBackground:            maxBackground,
-			MaxInflightRequestBytes:  maxRequestBytes,
-			MaxWrite:                 maxIO,
-			MaxReadAhead:             f.cfg.MaxIO,
-			Name:                     fuseSubtype,
-			DisableXAttrs:            true,
-			DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
-			ExplicitDataCacheControl: true,
-			ExtraCapabilities:        capabilities,
-			Debug:                    f.cfg.Debug,
-		})
-	}
-	if err != nil {
-		device.Close()
-		plan.undo()
-		return err
-	}
-	f.device = device
 	if f.server.KernelSettings().SupportsNotify(fuse.NOTIFY_PRUNE) {
 		f.nodes.setLimit(cmp.Or(f.cfg.MaxNodes, defaultMaxNodes))
 	}
@@ -192,6 +191,7 @@ func (f *FS) Wait() {
 	f.pruner.Wait()
 	f.watch.joined.Wait()
 	f.mountPaths.close()
+	f.creds.open.close()
 }
 
 // Device is the mount's number in the mount table; empty if that did not show

@@ -22,11 +22,16 @@ func openMode(flags uint32) cache.OpenMode {
 	}
 }
 
-// openFlags is what the kernel may do with an open file's pages.
+// openFlags is what the kernel may do with an open file.
 func openFlags(m cache.OpenMode, keep bool) uint32 {
 	var flags uint32
 	if keep {
 		flags |= fuse.FOPEN_KEEP_CACHE
+	}
+	if !m.Write {
+		// Nothing can have been written through it, so that Flush would have nothing to
+		// do. Once POSIX locks are the server's, it will: FLUSH tells whose end.
+		flags |= fuse.FOPEN_NOFLUSH
 	}
 	if m.Direct {
 		flags |= fuse.FOPEN_DIRECT_IO | fuse.FOPEN_PARALLEL_DIRECT_WRITES
@@ -95,7 +100,7 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	if lent.Bytes() == nil {
 		return fuse.ReadResultData(buf[:n]), fuse.OK
 	}
-	return &lentResult{lent: lent, data: [1][]byte{lent.Bytes()}}, fuse.OK
+	return newLentResult(lent), fuse.OK
 }
 
 // Write takes data for an open file.

@@ -36,6 +36,10 @@ type Call struct {
 	// ReplyMax bounds the reply's results in bytes, Recv data not counted. It
 	// decides whether a reply chunk is offered, and must not be too low.
 	ReplyMax int
+	// Resent is set by Caller.Call when it sends the call once more after a transmission
+	// of unknown fate: the server may carry it out twice, unless its duplicate request
+	// cache knows it again. It is never cleared.
+	Resent bool
 }
 
 // Direct reports whether Send and Recv may be placed directly.

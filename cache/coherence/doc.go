@@ -6,7 +6,8 @@
 // Node holds the attributes of a file, how long they stay fresh, and the state that
 // everything cached of the file agrees with: when a reply shows another one, it says
 // whether that was our own change or someone else's (RFC 1813 section 2.6, weak cache
-// consistency). Rights is what the server has said of users' rights. Pages is what
+// consistency). It also says whether all names of a directory that was made here are
+// known. Rights is what the server has said of users' rights. Pages is what
 // the kernel has: whether its pages and attributes must be invalidated, and whether
 // it has learned the size since.
 //

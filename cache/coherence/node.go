@@ -51,6 +51,7 @@ type Node struct {
 	known    bool // Attrs were set
 	invalid  bool // Attrs must not be used, however young
 	relinked bool // a link, rename or unlink of ours changed ctime, unseen
+	complete bool // of a directory: see Born
 }
 
 // Invalidate says that the attributes must not be used until new ones come.
@@ -157,7 +158,7 @@ func (n *Node) Note(r Rules, st Stamp, gen uint64, a *nfsclient.Attr) Effect {
 // foreign makes s the state that everything has to agree with.
 func (n *Node) foreign(s nfsclient.ChangeID) Effect {
 	n.chain = chain{now: s}
-	n.relinked = false
+	n.relinked, n.complete = false, false
 	return Foreign | RightsChanged
 }
 
@@ -170,7 +171,10 @@ func (n *Node) Begin() { n.changing++ }
 func (n *Node) Finish(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bool) (e Effect) {
 	n.changing--
 	n.changeGen = gen
-	if w.After == nil {
+	if !w.After.Set || !w.Before.Set {
+		n.complete = false // whether someone else came first does not show
+	}
+	if !w.After.Set {
 		n.invalid = true
 	} else {
 		e = n.own(r, st, gen, w, assume)
@@ -194,22 +198,22 @@ func (n *Node) Finish(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bo
 func (n *Node) own(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bool) Effect {
 	post := w.After.Change
 	if !n.known {
-		e := n.take(r, st, gen, w.After)
+		e := n.take(r, st, gen, &w.After.Attr)
 		n.chain.now = post
 		return e
 	}
 	old := n.change
 	switch {
-	case w.Before != nil:
-		pre := *w.Before
+	case w.Before.Set:
+		pre := w.Before.ID
 		n.chain.own(pre, post)
 		if pre == old && w.After.Type == r.Type {
-			return n.take(r, st, gen, w.After) // the direct successor, whatever the clocks say
+			return n.take(r, st, gen, &w.After.Attr) // the direct successor, whatever the clocks say
 		}
 	case assume && post.MayFollow(n.chain.now):
 		n.chain.own(n.chain.now, post)
 	}
-	_, e := n.accept(r, st, gen, w.After)
+	_, e := n.accept(r, st, gen, &w.After.Attr)
 	return e
 }
 
@@ -224,6 +228,6 @@ func (n *Node) Relinked(gen uint64) { n.relinkGen = gen }
 // Recall says that nothing known so far is valid, nor are replies to calls sent before
 // gen, which is drawn now.
 func (n *Node) Recall(gen uint64) Effect {
-	n.invalid, n.changeGen, n.relinkGen = true, gen, gen
+	n.invalid, n.complete, n.changeGen, n.relinkGen = true, false, gen, gen
 	return Foreign | RightsChanged
 }

@@ -9,6 +9,8 @@ const (
 	firstWindow = 128 << 10
 	// largeRead is what only a stream asks for: one is enough to see it.
 	largeRead = 32 << 10
+	// smallFile is read as a whole when its first bytes are asked for.
+	smallFile = 128 << 10
 )
 
 // State is what the reads of an open file look like.
@@ -64,6 +66,17 @@ func (w *Window) Read(off int64, n, most int) (from, to int64) {
 	}
 	w.size = min(w.size, most)
 	return max(w.next, w.end), w.end + int64(w.size)
+}
+
+// Whole is how many bytes the READ for the first read of a file, of n bytes at off,
+// is to ask for: all of a small file, whose size is size, or 0 for just what was asked
+// for. most bounds it. Read must follow.
+func (w *Window) Whole(off int64, n int, size int64, most int) int {
+	if w.state != Unread || off != 0 || size <= int64(n) || size > int64(min(smallFile, most)) {
+		return 0
+	}
+	w.next = size
+	return int(size)
 }
 
 // Piece is the next READ of the stretch [from, to): of so many bytes at from. READs

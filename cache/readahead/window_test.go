@@ -101,3 +101,42 @@ func TestPiecesAreAligned(t *testing.T) {
 		}
 	}
 }
+
+// TestWholeFile: only the first read of a small file, from its start, brings more
+// than was asked for.
+func TestWholeFile(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		before     int // a read from the start of so many bytes
+		off        int64
+		n          int
+		size       int64
+		most, want int
+	}{
+		{"start", 0, 0, small, smallFile, most, smallFile},
+		{"start, a large read", 0, 0, large, smallFile, most, smallFile},
+		{"all of it", 0, 0, small, small, most, 0},
+		{"empty", 0, 0, small, 0, most, 0},
+		{"elsewhere", 0, small, small, smallFile, most, 0},
+		{"second read", small, small, small, smallFile, most, 0},
+		{"start, again", small, 0, small, smallFile, most, 0},
+		{"larger file", 0, 0, small, smallFile + 1, most, 0},
+		{"beyond the bound", 0, 0, small, smallFile, smallFile - 1, 0},
+	} {
+		var w Window
+		if c.before > 0 {
+			w.Read(0, c.before, most)
+		}
+		if got := w.Whole(c.off, c.n, c.size, c.most); got != c.want {
+			t.Errorf("%s: asks for %d, want %d", c.name, got, c.want)
+		}
+	}
+	// What is brought is not read ahead once more.
+	var w Window
+	w.Whole(0, small, smallFile, most)
+	w.Read(0, small, most)
+	from, to := w.Read(small, small, most)
+	if n := w.Piece(from, to, smallFile, most); n != 0 {
+		t.Errorf("reads %d bytes at %d ahead", n, from)
+	}
+}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/rdmafs/rdmafs/internal/checkup"
 	"github.com/rdmafs/rdmafs/internal/doctor"
-	"github.com/rdmafs/rdmafs/internal/mount"
 	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/plain"
+	"github.com/rdmafs/rdmafs/internal/serve"
 	"github.com/rdmafs/rdmafs/internal/session"
 	"github.com/rdmafs/rdmafs/internal/source"
 )
@@ -109,17 +109,15 @@ func (m *mountArgs) trial(ctx context.Context) (how string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, os.Remove(dir)) }()
-	on := *m
-	on.dir = dir
-	l, err := on.begin(ctx)
+	l, err := serve.Start(ctx, serve.Config{Config: m.Config, Dir: dir, Debug: m.debug})
 	if err != nil {
 		return "", err
 	}
-	how = fmt.Sprintf("%s to %s, NFS version %s", l.Session.How(), l.Session.Server(), l.Session.Client().Info().Version)
-	defer l.control.Finish(nil)
-	if err := mount.Unmount(l.FS); err != nil {
-		return "", fmt.Errorf("the mount works, but %s cannot be unmounted again: %w", dir, err)
+	how = fmt.Sprintf("%s to %s, NFS version %s", l.Session().How(), l.Session().Server(), l.Session().Client().Info().Version)
+	if err := l.Unmount(); err != nil {
+		now, cancel := context.WithCancel(ctx)
+		cancel()
+		return "", errors.Join(fmt.Errorf("the mount works, but %s cannot be unmounted again: %w", dir, err), l.Detach(), l.Serve(now))
 	}
-	l.Wait()
-	return how, l.Session.Close(context.Background())
+	return how, l.Serve(context.Background())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rdmafs/rdmafs/internal/mount"
 	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/plain"
+	"github.com/rdmafs/rdmafs/internal/serve"
 )
 
 func newUmountCommand() *cobra.Command {
@@ -63,7 +64,7 @@ func umount(dir string, force, lazy bool) error {
 		if err := mount.Force(dir, m.Device); err != nil {
 			return err
 		}
-		if hung.Ends(forcedGrace) {
+		if hung.Ends(serve.ForcedGrace) {
 			return nil
 		}
 		return stuckUnmounted(hung, dir)
@@ -78,7 +79,7 @@ func umount(dir string, force, lazy bool) error {
 	if force {
 		_ = control.Abort(dir) // without a daemon there is nothing to fail
 		if daemon != nil {
-			daemon.EndWithin(forcedGrace + control.AnswerTimeout)
+			daemon.EndWithin(serve.ForcedGrace + control.AnswerTimeout)
 		}
 	}
 	unreached := daemon == nil && !force && served(dir)
@@ -117,7 +118,7 @@ func endDetached(dir string) error {
 	if err := control.Abort(dir); err != nil {
 		return err
 	}
-	daemon.EndWithin(forcedGrace + control.AnswerTimeout)
+	daemon.EndWithin(serve.ForcedGrace + control.AnswerTimeout)
 	return awaitEnd(dir, daemon)
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/fs/ring"
 	"github.com/rdmafs/rdmafs/internal/doctor"
 	"github.com/rdmafs/rdmafs/internal/mount"
 	"github.com/rdmafs/rdmafs/internal/providers"
@@ -17,9 +19,10 @@ func Case(cfg session.Config, words string) *doctor.Case {
 	cfg.Log = nil // the report says what there is to say
 	return &doctor.Case{
 		Target: cfg.Source.Text, Host: cfg.Source.Host, Export: cfg.Source.Export, Words: words,
-		Timeout:   cfg.ConnectTimeout(),
-		Cred:      session.OwnCred(),
-		Fuse:      func() error { return mount.Check(&cfg.Options) },
+		Timeout: cfg.ConnectTimeout(),
+		Cred:    session.OwnCred(),
+		Fuse:    func() error { return mount.Check(&cfg.Options) },
+		Rings:   ring.Available, RingsChosen: cfg.Options.Over == fs.OverRing,
 		Devices:   rdmadev.System(),
 		Memory:    lockedMemory(&cfg),
 		Libraries: doctor.FindLibrary,

@@ -26,6 +26,10 @@ type Case struct {
 
 	// Fuse checks what mount checks before it starts.
 	Fuse func() error
+	// Rings looks whether requests can come by io_uring. RingsChosen: the mount's
+	// options insist on it.
+	Rings       func() error
+	RingsChosen bool
 	// Devices is where the kernel's RDMA devices are, Memory what this process
 	// may lock for them.
 	Devices *rdmadev.Tree

@@ -88,6 +88,11 @@ func TestFindings(t *testing.T) {
 	}{
 		{"no fusermount3", all, func(r *rig) { r.Fuse = func() error { return errors.New("no fusermount3; install fuse3") } },
 			"This machine|FUSE|failure", "no fusermount3", "install fuse3", false, 0},
+		{"no io_uring", all, func(r *rig) { r.Rings = func() error { return errors.New("switched off; switch it on") } },
+			"This machine|FUSE over io_uring|skipped", "switched off; switch it on", "", true, 1},
+		{"no io_uring, and chosen", all, func(r *rig) {
+			r.RingsChosen, r.Rings = true, func() error { return errors.New("switched off; switch it on") }
+		}, "This machine|FUSE over io_uring|failure", "switched off", "switch it on", false, 0},
 		{"no modules, and no need of them", nil, func(r *rig) {},
 			"RDMA devices|kernel modules|skipped", "not loaded", "", true, 1},
 		{"no modules", nil, onlyHard, "RDMA devices|kernel modules|failure", "not loaded", "modprobe", false, 0},

@@ -117,7 +117,8 @@ func newRig(t *testing.T, trees ...map[string]string) *rig {
 	nothing := func() error { return nil }
 	r.Case = Case{
 		Target: "server:/export", Host: "server", Export: "/export", Words: "soft", Timeout: time.Minute, Write: true, Cred: nfsclient.Cred{UID: 1000},
-		Fuse:      func() error { return nil },
+		Fuse:      nothing,
+		Rings:     nothing,
 		Devices:   &rdmadev.Tree{Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev"), Map: rdmadevtest.Map{}},
 		Memory:    Memory{Limit: NoLimit},
 		Libraries: func(name string) string { return "/lib/" + name },

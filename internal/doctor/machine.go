@@ -10,8 +10,22 @@ func (e *examination) machine() Section {
 	} else {
 		s.add(ok("FUSE", "file systems can be mounted"))
 	}
+	s.add(e.rings())
 	s.add(e.providers()...)
 	return s
+}
+
+// rings looks at FUSE over io_uring.
+func (e *examination) rings() Step {
+	const name = "FUSE over io_uring"
+	err := e.Rings()
+	if err == nil {
+		return ok(name, "requests can come by io_uring (-o fuse=ring)")
+	}
+	if e.RingsChosen {
+		return e.failed(name, err)
+	}
+	return skipped(name, err.Error())
 }
 
 // providers checks what each provider needs. One that lacks something is a failure

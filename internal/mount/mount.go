@@ -64,6 +64,7 @@ func Attach(s *session.Session, kernel *fs.Kernel, dir string, debug bool) (*fs.
 		AllowOther:         cfg.Options.AllowOther,
 		DefaultPermissions: cfg.Options.DefaultPermissions,
 		Options:            cfg.Options.Fuse,
+		Over:               cfg.Options.Over,
 		ReadAheadKiB:       kernelReadAheadKiB,
 		Log:                cfg.Log,
 		Debug:              debug,

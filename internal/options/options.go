@@ -32,9 +32,11 @@ type Options struct {
 	SrcAddr                netip.Addr
 	Reg                    string // "window", "region", or "" for what the adapter has
 	ReadOnly               bool
-	// AllowOther, DefaultPermissions and Fuse are for the FUSE mount.
+	// AllowOther, DefaultPermissions, Fuse and Over are for the FUSE mount; Over is
+	// "dev", "ring" or "auto".
 	AllowOther, DefaultPermissions bool
 	Fuse                           []string
+	Over                           string
 
 	AcRegMin, AcRegMax, AcDirMin, AcDirMax time.Duration
 	NoAC                                   bool
@@ -55,8 +57,9 @@ func Default() Options {
 		Timeo:    60 * time.Second,
 		Retrans:  2,
 		NConnect: 1,
-		Inline:   4096,
+		Inline:   8192,
 		RDMAVers: "1",
+		Over:     "dev",
 		AcRegMin: 3 * time.Second, AcRegMax: 60 * time.Second,
 		AcDirMin: 30 * time.Second, AcDirMax: 60 * time.Second,
 	}

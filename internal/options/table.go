@@ -82,7 +82,7 @@ var Table = []Option{
 		set: number(1, 16, func(o *Options, n int) { o.NConnect = n })},
 	{Name: "noddp", Meaning: "no direct data placement: data travels inline, by Position-Zero call or by reply chunk", set: flag(func(o *Options) { o.NoDDP = true })},
 	{Name: "crc", Meaning: "ask for CRC32C on iWARP frames", set: flag(func(o *Options) { o.CRC = true })},
-	{Name: "inline", Value: "N", Default: "4096", Meaning: "inline threshold in bytes, 1024 to 65536", set: number(1024, 65536, func(o *Options, n int) { o.Inline = n })},
+	{Name: "inline", Value: "N", Default: "8192", Meaning: "inline threshold in bytes, 1024 to 65536; a WRITE or READ of 4 KiB travels inline where client and server have 8192, while Linux servers have 4096 unless told otherwise", set: number(1024, 65536, func(o *Options, n int) { o.Inline = n })},
 	{Name: "rdmavers", Value: "1|2|auto", Default: "1", Meaning: "version of RPC-over-RDMA; 2 and auto begin in version 2 and go on in version 1 where the server has no other, " +
 		"which 2 warns of", set: oneOf([]string{"1", "2", "auto"}, func(o *Options, v string) { o.RDMAVers = v })},
 	{Name: "msgp", Value: "ALIGN:THRESHOLD", Meaning: "send calls with inline data of THRESHOLD bytes (512 at least) or more as RDMA_MSGP, padded so that the data starts " +
@@ -95,6 +95,8 @@ var Table = []Option{
 	{Name: "allow_other", Meaning: "let other users in; the server decides who may walk where", NFS: "always so", set: flag(func(o *Options) { o.AllowOther = true })},
 	{Name: "default_permissions", Meaning: "the kernel checks mode bits, and asks less: for servers without access control lists",
 		set: flag(func(o *Options) { o.DefaultPermissions = true })},
+	{Name: "fuse", Value: "dev|ring|auto", Default: "dev", Meaning: "how requests come from the kernel: by reading /dev/fuse, or by io_uring (Linux 6.14, switched on by root); " +
+		"auto takes io_uring where it can be had", set: oneOf([]string{"dev", "ring", "auto"}, func(o *Options, v string) { o.Over = v })},
 	{Name: "acregmin", Value: "N", Default: "3", Meaning: attributesMeaning, Detail: "seconds for which attributes of a file that has just changed are used before they are revalidated", NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcRegMin = d })},
 	{Name: "acregmax", Value: "N", Default: "60", Meaning: attributesMeaning, Detail: "the same of a file that has not changed for long; in between, the time doubles with each revalidation that finds no change", NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcRegMax = d })},
 	{Name: "acdirmin", Value: "N", Default: "30", Meaning: attributesMeaning, Detail: "as acregmin, of directories, and of the names in them", NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcDirMin = d })},

@@ -13,9 +13,11 @@ import (
 // Memory is what a mount has for I/O in flight. A zero field is the default of
 // the package that it is for.
 type Memory struct {
-	Pool    int // bytes of the cache's buffers
-	long    int // bytes for long messages
-	credits int // calls in flight on a link
+	Pool    int  // bytes of the cache's buffers
+	Pinned  bool // they are locked in place by a device
+	long    int  // bytes for long messages
+	credits int  // calls in flight on a link
+	inline  int  // inline threshold, in bytes; 0: what the options say
 	// Note says what the limit on locked memory costs; "" if nothing.
 	Note string
 }
@@ -34,6 +36,9 @@ const (
 	// fewCredits are asked for where memory is short, and there is room for one
 	// long message of the greatest size.
 	fewCredits = 32
+	// smallInline is the inline threshold then, unless the user chose another: that of
+	// a Linux server. 4 KiB of data do not fit.
+	smallInline = 4096
 	// adapterBytes are what an adapter may lock for the queues of a link.
 	adapterBytes = 256 << 10
 )
@@ -41,17 +46,21 @@ const (
 // planMemory divides what may be locked, RLIM_INFINITY for all, between the
 // buffers of a mount with these options.
 func PlanMemory(limit uint64, o *options.Options) (Memory, error) {
-	taken := func(credits, long int) uint64 {
+	taken := func(credits, inline, long int) uint64 {
 		// A link may still hold its memory while the next is made.
 		links := o.NConnect + 1
-		return uint64(links*(rpcrdma.LinkBytes(credits, o.Inline)+adapterBytes) + long)
+		return uint64(links*(rpcrdma.LinkBytes(credits, inline)+adapterBytes) + long)
 	}
-	if limit >= taken(rpcrdma.DefaultCredits, rpcrdma.DefaultLongBytes)+PoolBytes {
+	if limit >= taken(rpcrdma.DefaultCredits, o.Inline, rpcrdma.DefaultLongBytes)+PoolBytes {
 		return unlimited, nil
 	}
 	m := Memory{long: rpcrdma.LongMessageBytes, credits: fewCredits}
+	inline := o.Inline
+	if inline == options.Default().Inline {
+		m.inline, inline = smallInline, smallInline
+	}
 	const remedy = "ulimit -l shows it; raise it with memlock in /etc/security/limits.conf, or LimitMEMLOCK= in a systemd unit"
-	need := taken(m.credits, m.long)
+	need := taken(m.credits, inline, m.long)
 	if limit < need+leastPool {
 		return Memory{}, fmt.Errorf("RDMA adapters need locked memory: this mount at least %d KiB, and the limit is %d KiB (%s)",
 			(need+leastPool)>>10, limit>>10, remedy)

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,6 +110,7 @@ func (p *Provider) route(ctx context.Context, o *options.Options, addr netip.Add
 		if room, err = PlanMemory(LockLimit(), o); err != nil {
 			return nil, errors.Join(err, dev.Close())
 		}
+		room.Pinned = true
 	}
 	return &Route{
 		How:    "rdma/" + p.Name,
@@ -118,8 +120,8 @@ func (p *Provider) route(ctx context.Context, o *options.Options, addr netip.Add
 			Device:      dev,
 			Addr:        addr,
 			LocalAddr:   o.SrcAddr,
-			InlineSend:  o.Inline,
-			InlineRecv:  o.Inline,
+			InlineSend:  cmp.Or(room.inline, o.Inline),
+			InlineRecv:  cmp.Or(room.inline, o.Inline),
 			NoDDP:       o.NoDDP,
 			Credits:     room.credits,
 			LongBytes:   room.long,

@@ -29,6 +29,7 @@ func PrintInForce(to io.Writer, s InForce) error {
 	if s.LoweredMTU > 0 {
 		plain.Fprintf(w, "path MTU\t%d, as larger RoCE packets are lost on the way: is the MTU the same everywhere on it?\n", s.LoweredMTU)
 	}
+	plain.Fprintf(w, "requests\t%s\n", choose(s.FUSE == "ring", "by io_uring", "by /dev/fuse"))
 	plain.Fprintf(w, "sizes\trsize %d, wsize %d\n", s.RSize, s.WSize)
 	plain.Fprintf(w, "waiting\t%s, timeo %gs, retrans %d\n", choose(s.Soft, "soft", "hard"), s.Timeo, s.Retrans)
 	plain.Fprintf(w, "access\t%s\n", choose(s.ReadOnly, "read-only", "read-write"))

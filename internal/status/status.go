@@ -25,6 +25,7 @@ type InForce struct {
 	Keys       string           `json:"keys,omitempty"`        // what the server is given: "window" or "region"
 	RDMA       *transport.Terms `json:"rdma,omitempty"`        // agreed on with the server
 	LoweredMTU int              `json:"lowered_mtu,omitempty"` // path MTU of RoCE, where the route's did not pass
+	FUSE       string           `json:"fuse"`                  // how requests come: "dev" or "ring"
 	Version    string           `json:"version"`               // of NFS
 	RSize      int              `json:"rsize"`
 	WSize      int              `json:"wsize"`
@@ -37,8 +38,9 @@ type InForce struct {
 	Note       string           `json:"note,omitempty"` // why that is less than usual
 }
 
-// Of is the report on a session that this process has mounted at a directory.
-func Of(s *session.Session, mountPoint string) Report {
+// Of is the report on a session that this process has mounted at a directory, whose
+// requests come over what fs.FS.Over says.
+func Of(s *session.Session, mountPoint, over string) Report {
 	cfg, info := s.Config(), s.Client().Info()
 	o := &cfg.Options
 	r := Report{
@@ -48,6 +50,7 @@ func Of(s *session.Session, mountPoint string) Report {
 			PID:        os.Getpid(),
 			Transport:  s.How(),
 			Server:     s.Server().String(),
+			FUSE:       over,
 			Version:    info.Version,
 			RSize:      info.ReadMax,
 			WSize:      info.WriteMax,

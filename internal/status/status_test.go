@@ -26,7 +26,7 @@ func TestPlainReports(t *testing.T) {
 		return b.String()
 	}
 	say := func(s string) Report {
-		return Report{InForce: InForce{Source: s, MountPoint: s, Transport: s, Server: s, Device: s, Keys: s, Version: s, Note: s}}
+		return Report{InForce: InForce{Source: s, MountPoint: s, Transport: s, Server: s, Device: s, Keys: s, Version: s, Note: s, FUSE: s}}
 	}
 	shown := print(say(evil))
 	if at := strings.IndexFunc(shown, func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) || r == unicode.ReplacementChar }); at >= 0 {

@@ -27,9 +27,10 @@ type Client struct {
 	// sleep waits between tries of what the server asks to try later.
 	sleep func(ctx context.Context, d time.Duration) error
 
-	// noPlus and noExclusive: the server said that it has no READDIRPLUS or
-	// exclusive CREATE.
+	// noPlus and noExclusive are set once the server has answered that it does not
+	// support READDIRPLUS, or exclusive CREATE.
 	noPlus, noExclusive atomic.Bool
+	marks               marks
 
 	closeOnce sync.Once
 	closeErr  error
@@ -117,7 +118,7 @@ type request struct {
 	res      wire.Message
 	status   *nfsclient.Status // in res
 	replyMax int
-	// impatient calls are not tried again when the server asks for that.
+	// impatient: JUKEBOX is returned to the caller, not retried.
 	impatient bool
 	send      []transport.Payload
 	recv      []transport.Payload
@@ -166,20 +167,20 @@ func parser(m wire.Message) func(*xdr.Reader) error {
 	}
 }
 
-// answered: the results hold something, if only the arm of a failure.
+// answered reports whether q.res was decoded, if only the arm of a failure.
 func answered(err error) bool {
 	_, ok := nfsclient.StatusOf(err)
 	return ok
 }
 
-// broken is an answer that makes no sense.
+// broken is the error for a reply that violates the protocol.
 func broken(op, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: server's answer has %s", op, &transport.Error{Fate: transport.Answered, Err: transport.ErrProtocol},
 		fmt.Sprintf(format, args...))
 }
 
-// checkName refuses names that servers need not be asked about, and those that
-// a message has no room for.
+// checkName refuses names that no file can have, and those longer than a message
+// may carry.
 func (c *Client) checkName(op, name string) error {
 	switch {
 	case name == "":

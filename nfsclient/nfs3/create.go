@@ -3,6 +3,7 @@ package nfs3
 import (
 	"context"
 	"crypto/rand"
+	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
@@ -14,9 +15,14 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 	if err := c.checkName("CREATE", name); err != nil {
 		return nfsclient.Made{}, err
 	}
-	// Never unchecked: nobody could tell a file that was made from one that is
-	// another's.
+	// Never UNCHECKED: its reply does not say whether the file is new or another
+	// client's.
 	args := wire.CreateArgs{Where: wire.DirOp{Dir: dir, Name: name}, Attr: fromSetAttr(&s), Mode: wire.Guarded}
+	if exclusive && s.SetAtime == nfsclient.TimeKeep {
+		if mark, ok := c.marks.next(cr.UID); ok {
+			return c.createMarked(ctx, cr, args, s, mark)
+		}
+	}
 	if exclusive && !c.noExclusive.Load() {
 		m, err := c.createExclusive(ctx, cr, args, s)
 		if st, _ := nfsclient.StatusOf(err); st != nfsclient.ErrNotSupp {
@@ -24,41 +30,116 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 		}
 		c.noExclusive.Store(true)
 	}
-	// The server takes a call that it sees twice for a second one, unless its
-	// request cache knows better.
+	// A server whose duplicate request cache has lost the entry answers a resent
+	// call with EXIST.
 	var res wire.MadeRes
 	return c.make(ctx, cr, createRequest(&args, &res), &res, args.Where)
 }
 
-// createExclusive makes the file under a verifier by which the server knows
-// this call again, then gives it its attributes. Servers keep the verifier in
+// createMarked makes the file with all its attributes, and a mark by which this client
+// knows it again if the call had to be resent.
+func (c *Client) createMarked(ctx context.Context, cr nfsclient.Cred, args wire.CreateArgs, s nfsclient.SetAttr, mark time.Time) (nfsclient.Made, error) {
+	args.Attr.Atime = wire.SetTime{How: nfsclient.TimeClient, T: wire.TimeOf(mark)}
+	var res wire.MadeRes
+	q, sent := createRequest(&args, &res), time.Now()
+	m, err := c.make(ctx, cr, q, &res, args.Where)
+	if err == nil {
+		c.readClock(q, sent, &res)
+		if !m.Late && !q.call.Resent {
+			c.marks.tried(cr.UID, mark, &m.Attr)
+		}
+		return m, nil
+	}
+	switch st, _ := nfsclient.StatusOf(err); st {
+	case nfsclient.ErrExist:
+		if q.call.Resent {
+			return c.recognize(ctx, cr, args.Where, mark, m, err)
+		}
+	case nfsclient.ErrPerm, nfsclient.ErrInval, nfsclient.ErrNotSupp:
+		// Of the time, perhaps, in a part of the export that is another file system. It
+		// may have made the file before it refused: that one is then not ours to take.
+		again, err := c.createExclusive(ctx, cr, args, s)
+		if st, ok := nfsclient.StatusOf(err); st == nfsclient.OK && ok || st == nfsclient.ErrExist {
+			c.marks.refused.Store(true)
+		}
+		return again, err
+	}
+	return m, err
+}
+
+// recognize is the result of a CREATE that was sent more than once and found the name
+// taken: by the file that it has itself made, if that has the mark.
+func (c *Client) recognize(ctx context.Context, cr nfsclient.Cred, where wire.DirOp, mark time.Time, m nfsclient.Made, taken error) (nfsclient.Made, error) {
+	f, err := c.Lookup(ctx, cr, where.Dir, where.Name)
+	if err != nil {
+		return m, taken
+	}
+	own, err := c.withAttr(ctx, cr, nfsclient.Made{Handle: f.Handle, Dir: m.Dir}, f.Attr)
+	if err != nil || own.Attr.Type != nfsclient.Regular || !own.Attr.Atime.Equal(mark) {
+		return m, taken
+	}
+	own.Late = true
+	return own, nil
+}
+
+// createExclusive makes the file with a verifier, by which the server recognizes a
+// resent call, and then sets its attributes. Servers keep the verifier in
 // the file's times, which are therefore always set.
 func (c *Client) createExclusive(ctx context.Context, cr nfsclient.Cred, args wire.CreateArgs, s nfsclient.SetAttr) (nfsclient.Made, error) {
 	args.Mode = wire.Exclusive
 	if _, err := rand.Read(args.Verifier[:]); err != nil {
 		return nfsclient.Made{}, err
 	}
+	args.Attr = wire.SetAttr{}
 	var res wire.MadeRes
-	err := c.do(ctx, cr, createRequest(&args, &res))
+	q, sent := createRequest(&args, &res), time.Now()
+	err := c.do(ctx, cr, q)
 	if err != nil {
 		return c.madeOf(&res, err)
 	}
+	c.readClock(q, sent, &res)
 	h, err := c.madeHandle(ctx, cr, "CREATE", &res, args.Where)
 	if err != nil {
 		return nfsclient.Made{}, err
 	}
-	if s.SetAtime == nfsclient.TimeKeep {
-		s.SetAtime = nfsclient.TimeServer
-	}
 	if s.SetMtime == nfsclient.TimeKeep {
 		s.SetMtime = nfsclient.TimeServer
 	}
-	m := nfsclient.Made{Handle: h, Dir: toWcc(&res.Dir)}
+	m := nfsclient.Made{Handle: h, Dir: toWcc(&res.Dir), Late: true}
+	var mark time.Time
+	marked := false
+	if s.SetAtime == nfsclient.TimeKeep {
+		s.SetAtime = nfsclient.TimeServer
+		if mark, marked = c.marks.candidate(); marked {
+			s.SetAtime, s.Atime = nfsclient.TimeClient, mark
+		}
+	}
 	wcc, err := c.SetAttr(ctx, cr, h, nil, s)
+	if marked {
+		switch {
+		case err == nil && wcc.After.Set:
+			c.marks.tried(cr.UID, mark, &wcc.After.Attr)
+		case err != nil && answered(err):
+			c.marks.refused.Store(true)
+			s.SetAtime = nfsclient.TimeServer
+			wcc, err = c.SetAttr(ctx, cr, h, nil, s)
+		}
+	}
 	if err != nil {
 		return m, err
 	}
-	return c.withAttr(ctx, cr, m, wcc.After)
+	if !wcc.After.Set {
+		return c.withAttr(ctx, cr, m, nil)
+	}
+	return c.withAttr(ctx, cr, m, &wcc.After.Attr)
+}
+
+// readClock takes the server's time from the reply to q, which was sent at a time here and
+// has made a file.
+func (c *Client) readClock(q *request, sent time.Time, res *wire.MadeRes) {
+	if res.Attr.Set && !q.call.Resent {
+		c.marks.clock.made(sent, res.Attr.Attr.Ctime.Time())
+	}
 }
 
 func createRequest(args *wire.CreateArgs, res *wire.MadeRes) *request {
@@ -123,7 +204,7 @@ func (c *Client) make(ctx context.Context, cr nfsclient.Cred, q *request, res *w
 	if err != nil {
 		return nfsclient.Made{}, err
 	}
-	return c.withAttr(ctx, cr, nfsclient.Made{Handle: h, Dir: toWcc(&res.Dir)}, toPost(&res.Attr))
+	return c.withAttr(ctx, cr, nfsclient.Made{Handle: h, Dir: toWcc(&res.Dir), Late: !res.Handle.Set}, toPost(&res.Attr))
 }
 
 // madeOf is what came with a failure: the directory's attributes.
@@ -151,6 +232,7 @@ func (c *Client) withAttr(ctx context.Context, cr nfsclient.Cred, m nfsclient.Ma
 		m.Attr = *a
 		return m, nil
 	}
+	m.Late = true
 	var err error
 	m.Attr, err = c.GetAttr(ctx, cr, m.Handle)
 	return m, err

@@ -6,8 +6,8 @@
 // refuses to cache, to retry what the transport gave up on, and to trust its peer:
 // counts, names and cookies are checked before they are returned.
 //
-// What a server asks to try later (NFS3ERR_JUKEBOX) is tried again with a
-// growing delay until the context ends; it has done nothing by then. WRITE and
+// A call that the server answers with NFS3ERR_JUKEBOX, which means that it has done
+// nothing yet, is retried with a growing delay until the context ends. WRITE and
 // COMMIT are not: see nfsclient.
 //
 // # Calls that were resent
@@ -16,13 +16,16 @@
 // duplicate request cache answers a call that was executed before. If the entry has
 // been evicted, REMOVE, RMDIR and RENAME may fail with NFS3ERR_NOENT, and MKDIR,
 // SYMLINK, MKNOD, LINK and guarded CREATE with NFS3ERR_EXIST, although the first
-// transmission succeeded. A Caller does not report whether it resent, and guessing
-// would turn real errors into successes, so the errors are returned. Exclusive
-// CREATE is safe: the server recognizes the verifier and answers OK.
+// transmission succeeded. Guessing would turn real errors into successes, so the errors
+// are returned. A file that must not exist before is safe: with an exclusive CREATE the
+// server recognizes the verifier and answers OK; a guarded one, which brings all
+// attributes and so saves a SETATTR, has an access time of its own (marks), by which the
+// file is known after a call that was resent (transport.Call.Resent).
 //
 // # Goroutines and locks
 //
 // The package starts no goroutine: every method runs on its caller's. There is
-// no mutex; what changes after Mount are two atomic flags and the channel of
+// one mutex, of marks, under which nothing is called; what else changes after Mount are
+// atomic and the channel of
 // free buffers.
 package nfs3

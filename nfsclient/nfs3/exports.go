@@ -15,8 +15,8 @@ type Export struct {
 	Groups []string
 }
 
-// Exports lists what a server exports, for people: texts are made harmless for
-// terminals. Of cf it needs what leads to mountd. Errors are *MountError.
+// Exports lists what a server exports. Its strings are safe to print on a terminal. Of
+// cf it uses what is needed to reach mountd. Errors are *MountError.
 func Exports(ctx context.Context, cf Config) ([]Export, error) {
 	if cf.Log == nil {
 		cf.Log = slog.New(slog.DiscardHandler)

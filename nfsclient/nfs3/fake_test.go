@@ -26,6 +26,8 @@ type step struct {
 	reply wire.Message
 	raw   []byte // instead of reply
 	err   error  // instead of a reply
+	// resent says that an earlier transmission may have been carried out.
+	resent bool
 }
 
 // nfsStep is a step of NFSv3.
@@ -38,8 +40,8 @@ func (s step) with(args wire.Message, check func(t *testing.T)) step {
 	return s
 }
 
-// fakeServer is a transport.Caller that plays a script. It holds the caller to
-// the contract: payloads registered, ReplyMax not exceeded.
+// fakeServer is a transport.Caller that answers from a script. It checks that the client
+// keeps the contract: payloads are registered, and replies within ReplyMax.
 type fakeServer struct {
 	t      *testing.T
 	limits transport.Limits
@@ -99,6 +101,7 @@ func (f *fakeServer) Call(ctx context.Context, c *transport.Call) error {
 	if s.check != nil {
 		s.check(f.t)
 	}
+	c.Resent = c.Resent || s.resent
 	if s.err != nil {
 		return s.err
 	}
@@ -155,7 +158,7 @@ func (f *fakeServer) Close() error {
 	return nil
 }
 
-// fakeDial hands out servers by port, each once for every time it is given.
+// fakeDial returns the servers by port; each is dialed as often as it is listed.
 func fakeDial(t *testing.T, servers map[uint16][]*fakeServer) func(context.Context, netip.AddrPort) (transport.Caller, error) {
 	t.Cleanup(func() {
 		for port, left := range servers {

@@ -106,14 +106,14 @@ func (cf *Config) mountdError(at netip.AddrPort, err error) error {
 	return cf.fail(MountdUnreachable, fmt.Sprintf("mountd on %s does not answer", at), "", err)
 }
 
-// refused turns a status of MNT into words, with what the server does export.
+// refused explains a status of MNT, and lists what the server does export.
 func (cf *Config) refused(ctx context.Context, c transport.Caller, s wire.MountStatus) error {
 	hint := cf.exports(ctx, c)
 	switch s {
 	case wire.MountErrNoEnt, wire.MountErrNotDir:
 		return cf.fail(NoExport, "server has no such export: "+s.String(), hint, nil)
 	case wire.MountErrPerm, wire.MountErrAccess:
-		// Servers answer so for paths that are not exported too.
+		// Some servers answer this for paths that are not exported, too.
 		if os.Geteuid() != 0 {
 			hint += "; without root the export needs the option insecure"
 		}
@@ -144,7 +144,7 @@ func (cf *Config) exports(ctx context.Context, c transport.Caller) string {
 	return "server exports: " + strings.Join(paths, ", ")
 }
 
-// printable keeps a server's text from playing with the terminal.
+// printable removes what could control a terminal from a server's text.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == 0xfffd || r >= 0x80 && r < 0xa0 {

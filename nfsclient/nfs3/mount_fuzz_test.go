@@ -36,8 +36,8 @@ func (*scriptedCaller) Limits() transport.Limits    { return transport.Limits{} 
 func (*scriptedCaller) Stats() transport.Stats      { return transport.Stats{} }
 func (*scriptedCaller) Close() error                { return nil }
 
-// FuzzMountd: rpcbind and mountd answer what they like. Mounting and listing
-// exports end, with an answer within its bounds or an error.
+// FuzzMountd: whatever rpcbind and mountd answer, mounting and listing exports
+// return, with a result within its bounds or an error.
 func FuzzMountd(f *testing.F) {
 	encode := func(m wire.Message) []byte {
 		var w xdr.Writer

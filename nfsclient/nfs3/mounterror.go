@@ -6,7 +6,7 @@ import "strings"
 type Failure uint8
 
 const (
-	// BadConfig: the request makes no sense.
+	// BadConfig: Config is not valid.
 	BadConfig Failure = iota + 1
 	// RpcbindUnreachable: no answer from rpcbind.
 	RpcbindUnreachable
@@ -18,7 +18,7 @@ const (
 	NoExport
 	// NotPermitted: the server does not let this client mount it.
 	NotPermitted
-	// NoFlavor: the export demands security that we do not have.
+	// NoFlavor: the export requires a security flavor that this client lacks.
 	NoFlavor
 	// NFSFailed: mounted, but NFS itself does not work.
 	NFSFailed

@@ -52,8 +52,8 @@ func (p *pathBuffers) get(ctx context.Context) (mem.Seg, error) {
 
 func (p *pathBuffers) put(s mem.Seg) { p.free <- s }
 
-// close waits for every buffer and unmaps them. The Caller must be closed, so
-// that it borrows the arena no more and no call holds a buffer for long.
+// close waits until every buffer is back, and unmaps them. The Caller must have been
+// closed: it does not use the arena any more, and no call keeps a buffer for long.
 func (p *pathBuffers) close() error {
 	close(p.done)
 	for range pathCount {

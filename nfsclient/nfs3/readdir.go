@@ -25,8 +25,7 @@ func (c *Client) ReadDir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.H
 			return c.ReadDir(ctx, cr, dir, from, false)
 		}
 		if err == nil && len(res.Entries) == 0 && !res.EOF {
-			// Neither an entry nor the end: as much as to say that the next
-			// entry does not fit.
+			// Neither an entry nor the end: the next entry does not fit.
 			err = &nfsclient.Error{Op: readDirOp(plus), Status: nfsclient.ErrTooSmall}
 		}
 		if st, _ := nfsclient.StatusOf(err); st == nfsclient.ErrTooSmall && size < most {
@@ -59,16 +58,16 @@ func readDirRequest(dir nfsclient.Handle, from nfsclient.DirPos, plus bool, size
 		q.args = &wire.ReadDirArgs{Dir: dir, Cookie: from.Cookie, Verifier: from.Verifier, Count: size}
 		return q
 	}
-	// dircount bounds the part of it that names take: as maxcount bounds that
-	// already, it need not bind.
+	// dircount bounds the bytes of names in the reply; maxcount is the bound that
+	// counts, so dircount is set no lower.
 	q.proc = wire.ProcReadDirPlus
 	q.args = &wire.ReadDirPlusArgs{Dir: dir, Cookie: from.Cookie, Verifier: from.Verifier, DirCount: size, MaxCount: size}
 	return q
 }
 
-// dirents checks the entries: a name that is none would mislead whoever joins
-// it to a path, and a part that ends where it began would be read for ever, as
-// would one that leads back to a place in it, or to the directory's start.
+// dirents checks the entries. A name with a slash would mislead a program that joins it
+// to a path. A part whose last cookie is where it began, or that of an earlier entry, or
+// 0, would make the listing endless.
 func dirents(from uint64, res *wire.ReadDirRes) ([]nfsclient.Dirent, error) {
 	out := make([]nfsclient.Dirent, len(res.Entries))
 	for i := range res.Entries {
@@ -91,7 +90,7 @@ func dirents(from uint64, res *wire.ReadDirRes) ([]nfsclient.Dirent, error) {
 	return out, nil
 }
 
-// leadsBack finds a cookie that is 0 or leads back in the part. Two entries in
+// leadsBack finds a cookie that is 0 or repeats that of an earlier entry. Two entries in
 // a row may have the same: servers that make cookies of the names' hashes do
 // that once in a while.
 func leadsBack(l []nfsclient.Dirent) (cookie uint64, back bool) {

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// Sizes around what travels inline, in pages, and in segments; offsets that no
-// boundary agrees with.
+// Sizes around the inline thresholds, pages and segments; offsets aligned to
+// nothing.
 func testReadWrite(e *env) {
 	for _, how := range []nfsclient.Stable{nfsclient.Unstable, nfsclient.DataSync, nfsclient.FileSync} {
 		for i, n := range []int{1, 2, 3, 4, 5, 500, 899, 1024, 1025, 3000, 4095, 4096, 4097, 8191, 65536, 65537, 262143} {
@@ -144,7 +144,7 @@ func testCommit(e *env) {
 			e.Errorf("verifier went from %x to %x without a restart", verf, r.Verifier)
 		}
 		done, verf = done+r.N, r.Verifier
-		if r.Wcc.After != nil && r.Wcc.After.Size != uint64(done) {
+		if r.Wcc.After.Set && r.Wcc.After.Size != uint64(done) {
 			e.Errorf("size %d after %d bytes", r.Wcc.After.Size, done)
 		}
 	}
@@ -168,7 +168,7 @@ func testTruncate(e *env) {
 		e.Helper()
 		wcc, err := e.c.SetAttr(e.ctx, e.cr, h, nil, nfsclient.SetAttr{Size: &n})
 		e.check(err)
-		if wcc.After != nil && wcc.After.Size != n {
+		if wcc.After.Set && wcc.After.Size != n {
 			e.Errorf("SETATTR to %d: size %d", n, wcc.After.Size)
 		}
 		if a := e.attr(h); a.Size != n {

@@ -50,8 +50,8 @@ func TestKnfsd(t *testing.T) {
 	}
 }
 
-// mountd is found by asking rpcbind, by each of its versions, and says what it
-// exports when asked for something else. The guest's ports are mapped to where
+// rpcbind, in each of its versions, says where mountd is; mountd's refusal of another
+// path lists the exports. The guest's ports are mapped to where
 // the host reaches them.
 func TestKnfsdRpcbind(t *testing.T) {
 	g := knfsd.StartTest(t, knfsd.Config{RDMA: []knfsd.Service{}})

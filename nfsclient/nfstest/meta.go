@@ -89,7 +89,7 @@ func testAttributes(e *env) {
 	for _, mode := range []uint32{0o600, 0o4711, 0o1777, 0} {
 		wcc, err := e.c.SetAttr(e.ctx, e.cr, h, nil, nfsclient.SetAttr{Mode: &mode})
 		e.check(err)
-		if wcc.After != nil && wcc.After.Mode != mode {
+		if wcc.After.Set && wcc.After.Mode != mode {
 			e.Errorf("after SETATTR to %o: %o", mode, wcc.After.Mode)
 		}
 		if got := e.attr(h).Mode; got != mode {
@@ -105,7 +105,7 @@ func testAttributes(e *env) {
 	}
 }
 
-// isRoot tells whether the server takes the suite's user for root.
+// isRoot reports whether the server treats the suite's user as root.
 func (e *env) isRoot() bool { return e.cr.UID == 0 && e.attr(e.dir).UID == 0 }
 
 func testTimes(e *env) {
@@ -128,7 +128,7 @@ func testTimes(e *env) {
 	if !b.Atime.Equal(a.Atime) {
 		e.Errorf("atime became %v though only mtime was set", b.Atime)
 	}
-	// The server's clock is told by the ctime, which nobody can set.
+	// The ctime, which no client can set, shows the server's clock.
 	if d := b.Ctime.Sub(b.Mtime); d < -time.Second || d > time.Second {
 		e.Errorf("mtime set to the server's time is %v, ctime %v", b.Mtime, b.Ctime)
 	}
@@ -158,7 +158,7 @@ func testAccess(e *env) {
 	}
 }
 
-// Someone else has no rights to what is root's alone.
+// Another user has no rights to a file that only root may use.
 func testPermissions(e *env) {
 	if !e.isRoot() {
 		e.Skip("needs to be root at the server")
@@ -199,7 +199,7 @@ func testStale(e *env) {
 	e.check(err)
 	_, err = e.c.Rmdir(e.ctx, e.cr, e.dir, "dir")
 	e.check(err)
-	// New files may get the old ones' numbers, but not their handles.
+	// A new file may get the fileid of a removed one, but not its handle.
 	e.create("file")
 	e.mkdir("dir")
 	v := mem.Vec{e.arena.Seg(0, 16)}
@@ -223,7 +223,7 @@ func testStale(e *env) {
 }
 
 func testBadHandle(e *env) {
-	// Not one with bytes added: Linux does not look at those.
+	// Not a handle with bytes appended: Linux ignores those.
 	for _, h := range []nfsclient.Handle{"x", nfsclient.Handle(strings.Repeat("\xff", 64)), e.dir[:len(e.dir)-1]} {
 		_, err := e.c.GetAttr(e.ctx, e.cr, h)
 		e.status("GETATTR of a made-up handle", err, nfsclient.ErrBadHandle, nfsclient.ErrStale)

@@ -44,7 +44,7 @@ func testCreateExclusive(e *env) {
 	if m.Attr.Mode != 0o600 {
 		e.Errorf("mode %o", m.Attr.Mode)
 	}
-	// The verifier that servers keep in the times must be gone.
+	// The times must not hold the verifier of the exclusive CREATE any more.
 	for _, at := range []time.Time{m.Attr.Atime, m.Attr.Mtime} {
 		if d := m.Attr.Ctime.Sub(at); d < -time.Hour || d > time.Hour {
 			e.Errorf("times of a new file: %v, %v, %v", m.Attr.Atime, m.Attr.Mtime, m.Attr.Ctime)
@@ -67,15 +67,15 @@ func testMkdir(e *env) {
 	if m.Attr.Mode&0o777 != 0o750 {
 		e.Errorf("mode %o", m.Attr.Mode)
 	}
-	if m.Dir.Before != nil && *m.Dir.Before != before.Change {
-		e.Errorf("the directory's state before was %v, the server says %v", before.Change, *m.Dir.Before)
+	if m.Dir.Before.Set && m.Dir.Before.ID != before.Change {
+		e.Errorf("the directory's state before was %v, the server says %v", before.Change, m.Dir.Before.ID)
 	}
 	_, err = e.c.Mkdir(e.ctx, e.cr, e.dir, "dir", nfsclient.SetAttr{})
 	e.status("second MKDIR", err, nfsclient.ErrExist)
 	file, err := e.c.Create(e.ctx, e.cr, m.Handle, "inside", nfsclient.SetAttr{}, false, 0)
 	e.check(err)
 	_, err = e.c.Rmdir(e.ctx, e.cr, e.dir, "dir")
-	// POSIX lets a system say EEXIST for this too.
+	// POSIX permits EEXIST here, too.
 	e.status("RMDIR of a full directory", err, nfsclient.ErrNotEmpty, nfsclient.ErrExist)
 	_, err = e.c.Mkdir(e.ctx, e.cr, file.Handle, "x", nfsclient.SetAttr{})
 	e.status("MKDIR in a file", err, nfsclient.ErrNotDir)
@@ -93,7 +93,7 @@ func testRemove(e *env) {
 	h := e.create("file")
 	wcc, err := e.c.Remove(e.ctx, e.cr, e.dir, "file")
 	e.check(err)
-	if wcc.After != nil && wcc.After.Type != nfsclient.Directory {
+	if wcc.After.Set && wcc.After.Type != nfsclient.Directory {
 		e.Errorf("%+v", wcc.After)
 	}
 	_, err = e.c.Lookup(e.ctx, e.cr, e.dir, "file")

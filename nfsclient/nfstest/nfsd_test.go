@@ -54,7 +54,7 @@ func dialTCP(_ context.Context, to netip.AddrPort) (transport.Caller, error) {
 	return reconnect.New(d, reconnect.Config{Server: to.String(), Soft: true}), nil
 }
 
-// mount makes a client whose NFS calls travel by nfs.
+// mount makes a client that makes its NFS calls over nfs.
 func mount(t *testing.T, nfs transport.Caller, mountd netip.AddrPort) nfsclient.Client {
 	t.Helper()
 	c, err := nfs3.Mount(t.Context(), nfs3.Config{Host: "localhost", Addr: mountd.Addr(), Export: "/export", Caller: nfs,
@@ -79,8 +79,8 @@ func TestNFSDOverTCP(t *testing.T) {
 	})
 }
 
-// rdmaConfigs are the ways that calls can travel: with buffers so small that
-// little goes inline, with the default ones, and without direct placement.
+// rdmaConfigs make calls take every plan: inline buffers so small that most calls
+// are long, the default ones, and no direct placement.
 var rdmaConfigs = map[string]rpcrdma.DialerConfig{
 	"inline 1024":         {InlineSend: 1024, InlineRecv: 1024},
 	"inline 4096":         {InlineSend: 4096, InlineRecv: 4096},

@@ -93,7 +93,7 @@ func (e *env) listed(want map[string]uint64, plus bool) {
 	}
 }
 
-// Every cookie is a place to go on from, also after entries were removed.
+// A listing can be resumed at every cookie, also after entries were removed.
 func testReadDirResume(e *env) {
 	const n = 200
 	e.fill(n)
@@ -121,7 +121,7 @@ func testReadDirResume(e *env) {
 	if len(p.Entries) != 0 || !p.EOF {
 		e.Errorf("from the last cookie: %d entries, end %v", len(p.Entries), p.EOF)
 	}
-	// Removing while listing: what is left is still listed, each once.
+	// Entries that are not removed during a listing are listed exactly once.
 	removed := 0
 	for pos := (nfsclient.DirPos{}); ; {
 		p, err := e.c.ReadDir(e.ctx, e.cr, e.dir, pos, false)

@@ -21,8 +21,8 @@ func Run(t *testing.T, dial Dial) {
 	RunAs(t, nfsclient.Cred{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}, dial)
 }
 
-// RunAs runs the suite as a user. What only root may do is tested when that is
-// root and the server takes it for root.
+// RunAs runs the suite as a user. What only root may do is tested if the user is
+// root and the server treats it as root.
 func RunAs(t *testing.T, cr nfsclient.Cred, dial Dial) {
 	for _, c := range []struct {
 		name string
@@ -156,8 +156,8 @@ func (e *env) write(h nfsclient.Handle, off uint64, b []byte, how nfsclient.Stab
 	}
 }
 
-// read reads n bytes, or what there is of them, and tells whether it met the
-// end of the file.
+// read reads n bytes, or those before the end of the file, and reports whether it
+// has reached the end.
 func (e *env) read(h nfsclient.Handle, off uint64, n int) (b []byte, eof bool) {
 	e.Helper()
 	for len(b) < n && !eof {
@@ -186,7 +186,7 @@ func (e *env) wantData(h nfsclient.Handle, off uint64, want []byte) {
 	}
 }
 
-// pattern is n bytes that differ by place and seed.
+// pattern is n bytes that depend on offset and seed.
 func pattern(n int, seed uint64) []byte {
 	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(n), byte(n >> 8), byte(n >> 16)})
 	b := make([]byte, n)

@@ -120,6 +120,67 @@ func TestFsyncSurvivesCrash(t *testing.T) {
 	}
 }
 
+// TestMarkedAfterCrash: a server goes down with all memory of a CREATE that it has not
+// answered. The file that this CREATE has made is known again by its mark; one that
+// another client has made meanwhile is not taken for it.
+func TestMarkedAfterCrash(t *testing.T) {
+	var export string
+	var before, after atomic.Bool // have the next CREATE end so
+	s := startServer(t, serverOptions{clockAhead: 3600, faults: &nfsd.Faults{
+		Before: func(_ context.Context, e nfsd.Event) nfsd.Action {
+			if e.Prog == nfsProgram && e.Proc == wire.ProcCreate && before.Swap(false) {
+				if err := os.WriteFile(filepath.Join(export, "theirs"), []byte("theirs"), 0o644); err != nil {
+					t.Error(err)
+				}
+				return nfsd.Crash
+			}
+			return nfsd.Proceed
+		},
+		After: func(_ context.Context, e nfsd.Event) nfsd.Action {
+			if e.Prog == nfsProgram && e.Proc == wire.ProcCreate && after.Swap(false) {
+				return nfsd.Crash
+			}
+			return nfsd.Proceed
+		},
+	}})
+	export = s.export
+	m := s.mount(t, "rdma", "timeo=20")
+	provesMarks(t, s, m.Dir)
+	exclusive := func(name string) error {
+		fd, err := syscall.Open(filepath.Join(m.Dir, name), syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY, 0o640)
+		if err != nil {
+			return err
+		}
+		return syscall.Close(fd)
+	}
+	procs := s.Stats().Procs
+	after.Store(true)
+	if err := exclusive("ours"); err != nil {
+		t.Errorf("a file whose reply was lost: %v", err)
+	}
+	if err := exclusive("ours"); err != syscall.EEXIST {
+		t.Errorf("again: %v", err)
+	}
+	now := s.Stats().Procs
+	if creates, sets := now["CREATE"]-procs["CREATE"], now["SETATTR"]-procs["SETATTR"]; creates != 2 || sets != 0 {
+		t.Errorf("%d CREATEs and %d SETATTRs, want two transmissions of one CREATE", creates, sets)
+	}
+	var st syscall.Stat_t
+	if err := syscall.Stat(filepath.Join(m.Dir, "ours"), &st); err != nil || st.Mode&0o777 != 0o640 {
+		t.Errorf("mode %o, %v", st.Mode, err)
+	}
+	if d := time.Duration(st.Atim.Nano() - st.Ctim.Nano()); d.Abs() > patience {
+		t.Errorf("the access time is %v off the server's clock", d)
+	}
+	before.Store(true)
+	if err := exclusive("theirs"); err != syscall.EEXIST {
+		t.Errorf("a file that another has made: %v", err)
+	}
+	if before.Load() {
+		t.Error("no CREATE was sent")
+	}
+}
+
 // TestDroppedReplies: replies that never come are asked for again under the same
 // XID, and the server's memory of replies keeps exclusive things exclusive.
 func TestDroppedReplies(t *testing.T) {

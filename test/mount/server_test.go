@@ -16,6 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	Isolate()
 	code := m.Run()
 	if races := RemoveBinary(); races != "" {
 		fmt.Fprintf(os.Stderr, "data races in the daemon:\n%s", races)

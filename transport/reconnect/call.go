@@ -40,6 +40,7 @@ func (c *Caller) Call(ctx context.Context, call *transport.Call) error {
 		}
 		if o.fate == transport.Unknown {
 			c.resends.Add(1)
+			call.Resent = true
 		}
 		if !o.late {
 			err = link.Exchange(ctx, xid, call)

@@ -17,11 +17,17 @@ func TestLossIsResentUnderTheSameXID(t *testing.T) {
 	res := r.call(t.Context())
 	r.dial(nil)
 	first := <-r.d.sent
+	if first.call.Resent {
+		t.Error("resent before it was sent")
+	}
 	first.link.lose(errLost)
 	r.wantLog("connection to srv lost: lost")
 	r.rest()
 	r.dial(nil)
 	second := <-r.d.sent
+	if !second.call.Resent {
+		t.Error("not said to be resent")
+	}
 	if second.xid != first.xid || second.link == first.link {
 		t.Errorf("resent under %#x on the same link %v, first under %#x", second.xid, second.link == first.link, first.xid)
 	}

@@ -7,30 +7,8 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/mem/memtest"
 )
-
-// vec is memory with the given contents in segments apart from each other.
-func vec(t testing.TB, parts ...string) mem.Vec {
-	t.Helper()
-	a, err := mem.NewArena(1 << 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	var v mem.Vec
-	off := 0
-	for _, p := range parts {
-		s := a.Seg(off, len(p))
-		copy(s.Bytes(), p)
-		v = append(v, s)
-		off += len(p) + 100
-	}
-	return v
-}
 
 // laidOut is a Reader of a stream with a layout.
 func laidOut(stream []byte, recv []mem.Vec, v received) *xdr.Reader {
@@ -42,7 +20,7 @@ func laidOut(stream []byte, recv []mem.Vec, v received) *xdr.Reader {
 
 // TestPlacedPayload: what was placed has the item's length, with or without roundup.
 func TestPlacedPayload(t *testing.T) {
-	v := vec(t, "....", "....")
+	v := memtest.Vec(t, "....", "....")
 	reduced := []byte("\x00\x00\x00\x05\x00\x00\x00\x09")
 	for placed, ok := range map[int]bool{5: true, 8: true, 4: false, 6: false, 0: false} {
 		r := laidOut(reduced, []mem.Vec{v}, received{placed: []int{placed}})
@@ -87,7 +65,7 @@ func TestReadChunksInStream(t *testing.T) {
 // TestPlacedAndReadChunks has one item placed, one in a chunk and one inline.
 func TestPlacedAndReadChunks(t *testing.T) {
 	stream := []byte("\x00\x00\x00\x05\x00\x00\x00\x04\x00\x00\x00\x03abc\x00")
-	a, b, c := vec(t, "....."), vec(t, "...."), vec(t, "...")
+	a, b, c := memtest.Vec(t, "....."), memtest.Vec(t, "...."), memtest.Vec(t, "...")
 	r := laidOut(stream, []mem.Vec{a, b, c}, received{placed: []int{5, inline, inline}, chunks: []chunkData{{16, []byte("data")}}})
 	if n, m, k := r.Payload(0), r.Payload(1), r.Payload(2); n != 5 || m != 4 || k != 3 || r.End() != nil {
 		t.Errorf("%d, %d, %d, %v", n, m, k, r.Err())
@@ -106,7 +84,7 @@ func TestAlignedData(t *testing.T) {
 	for _, p := range []rfc5666.Alignment{{}, {Base: 28, Align: 1}, {Base: 28, Align: 8}, {Base: 28, Align: 64, Threshold: 10},
 		{Base: 3, Align: 7, Threshold: 11}, {Align: 4096, Threshold: 10}} {
 		var w xdr.Writer
-		v := vec(t, "0123", "456789")
+		v := memtest.Vec(t, "0123", "456789")
 		w.Reset(nil, []mem.Vec{v})
 		w.SetBefore(p.Before)
 		w.Opaque([]byte("nine char"))

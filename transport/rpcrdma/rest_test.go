@@ -49,17 +49,7 @@ func TestLinkEndsUnderLeader(t *testing.T) {
 	const callers = 8
 	hold := make(chan struct{})
 	arrived := make(chan struct{}, callers)
-	s := startServerWith(t, ServerConfig{}, handlerFunc(func(ctx context.Context, q *transport.Request) transport.AcceptStat {
-		if q.Proc == 0 {
-			return transport.Success
-		}
-		arrived <- struct{}{}
-		select {
-		case <-hold:
-		case <-ctx.Done():
-		}
-		return transport.Success
-	}))
+	s := startServerWith(t, ServerConfig{}, holdHandler{arrived, hold})
 	r := dialPeer(t, s.addr, nil)
 	// The first call settles how many there may be at once.
 	if err := r.do(t.Context(), &transport.Call{Prog: 1, Vers: 1}); err != nil {
@@ -83,4 +73,18 @@ func TestLinkEndsUnderLeader(t *testing.T) {
 	}
 	all.Wait()
 	close(hold)
+}
+
+// holdHandler answers procedure 0, and other calls when hold is closed.
+type holdHandler struct{ arrived, hold chan struct{} }
+
+func (h holdHandler) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
+	if q.Proc != 0 {
+		h.arrived <- struct{}{}
+		select {
+		case <-h.hold:
+		case <-ctx.Done():
+		}
+	}
+	return transport.Success
 }

@@ -163,8 +163,8 @@ func backFromServe(e *env, back *program) {
 	}
 }
 
-// backCancelled gives a call up while the client holds its reply: its memory stays
-// as it is from then on.
+// backCancelled cancels a call while the client delays its reply. After that nothing
+// may change the call's memory.
 func backCancelled(b *backEnv) {
 	ch := b.channel()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -189,8 +189,8 @@ func backCancelled(b *backEnv) {
 	b.check(b.wins[0].intact(v, 0), "given up, and answered since")
 }
 
-// backCut severs the connection while the client holds a reply. The next
-// connection has a Backchannel of its own.
+// backCut severs the connection while the client delays a reply. The next
+// connection has another Backchannel.
 func backCut(b *backEnv) {
 	ch := b.channel()
 	v := b.wins[0].vec(100, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// guard surrounds every payload with bytes that must not change.
+// guard is the number of bytes around every payload that must not change.
 const (
 	guard  = 64
 	poison = 0xa5
@@ -49,7 +49,7 @@ func (w window) poison() {
 	}
 }
 
-// intact checks that what is outside the first n bytes of v is still poison.
+// intact checks that the window is unchanged but for the first n bytes of v.
 func (w window) intact(v mem.Vec, n int) error {
 	b := w.a.Seg(w.off, w.size).Bytes()
 	at := 0 // checked up to here
@@ -82,7 +82,7 @@ func newCall(proc uint32) *transport.Call {
 
 func null(ctx context.Context, c caller) error { return c.Call(ctx, newCall(procNull)) }
 
-// echo sends n bytes as plain arguments and wants them back as plain results.
+// echo sends n bytes as plain arguments and expects them as plain results.
 func echo(ctx context.Context, c caller, n int, seed uint32) error {
 	want := make([]byte, n)
 	fill(want, seed)
@@ -106,7 +106,7 @@ func wantOpaque(want []byte) func(*xdr.Reader) error {
 	}
 }
 
-// long wants n bytes as plain results, announcing bound.
+// long expects n bytes of plain results; ReplyMax is bound.
 func long(ctx context.Context, c caller, n, bound int, seed uint32) error {
 	want := make([]byte, n)
 	fill(want, seed)
@@ -144,7 +144,7 @@ func put(ctx context.Context, c caller, w window, n, parts int, seed uint32) err
 	return w.intact(v, n)
 }
 
-// get wants n bytes as a payload into room for more.
+// get expects a payload of n bytes in a longer Recv.
 func get(ctx context.Context, c caller, w window, n, room, parts int, seed uint32) error {
 	v := w.vec(room, parts)
 	if err := c.Call(ctx, getCall(procGet, v, n, seed)); err != nil {
@@ -174,7 +174,7 @@ func getCall(proc uint32, v mem.Vec, n int, seed uint32) *transport.Call {
 	return call
 }
 
-// gotten checks what getCall has put into v.
+// gotten checks what getCall has placed in v.
 func gotten(w window, v mem.Vec, n int, seed uint32) error {
 	want, got := make([]byte, n), make([]byte, n)
 	fill(want, seed)
@@ -185,7 +185,7 @@ func gotten(w window, v mem.Vec, n int, seed uint32) error {
 	return w.intact(v, n)
 }
 
-// swap sends n bytes and wants them back inverted.
+// swap sends n bytes and expects them inverted.
 func swap(ctx context.Context, c caller, in, out window, n int, seed uint32) error {
 	call := swapCall(in, out, n, seed)
 	return swapped(c.Call(ctx, call), in, out, call)

@@ -59,8 +59,8 @@ func testConcurrent(e *env) {
 	}
 }
 
-// testCancelled gives a call up while the server holds its reply. When Call
-// has returned, its memory must stay as it is.
+// testCancelled cancels a call while the server delays its reply. Once Call has
+// returned, nothing may change its memory.
 func testCancelled(e *env) {
 	ctx, cancel := context.WithCancel(e.Context())
 	defer cancel()
@@ -87,7 +87,7 @@ func testCancelled(e *env) {
 		w.poison()
 	}
 	close(e.p.release)
-	// The replies come now, among those to other calls.
+	// Now the replies come, between those to other calls.
 	for k := range uint32(20) {
 		e.check(mixed(e.Context(), e.c, wins[7], k), "afterwards")
 	}
@@ -136,8 +136,8 @@ func testCancelledBeforehand(e *env) {
 	}
 }
 
-// testCutIsResent cuts the connection while the server holds a call, twice: it
-// must come again under the same XID, and be answered once let go.
+// testCutIsResent severs the connection twice while the server delays a call: the
+// client must resend it under the same XID, and get the answer in the end.
 func testCutIsResent(e *env) {
 	const n = 10_000
 	v := e.wins[0].vec(n, 1)
@@ -159,7 +159,8 @@ func testCutIsResent(e *env) {
 	}
 }
 
-// testCutUnderLoad cuts while calls of all shapes are under way; none may fail.
+// testCutUnderLoad severs connections while calls of all shapes are outstanding; none
+// may fail.
 func testCutUnderLoad(e *env) {
 	const callers, calls, cuts = 16, 40, 4
 	wins := e.split(callers)
@@ -177,7 +178,7 @@ func testCutUnderLoad(e *env) {
 	}
 }
 
-// testClose closes the Caller under calls that the server holds.
+// testClose closes the Caller while the server delays calls.
 func testClose(e *env) {
 	const callers = 4
 	wins := e.split(callers)

@@ -34,8 +34,8 @@ func serveMany(q *transport.Request) transport.AcceptStat {
 	return transport.Success
 }
 
-// many sends payloads of the lengths given and wants them back inverted, each in
-// room for as many bytes more, after that many plain words.
+// many sends plain words, and payloads of the lengths given, and expects these
+// inverted, each in a Recv that is longer by room bytes.
 func many(ctx context.Context, c transport.Caller, wins []window, lens []int, room, words int) error {
 	call := newCall(procMany)
 	for i, n := range lens {

@@ -10,10 +10,9 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// NewCaller starts a server for h and returns a Caller that reaches it, on a
-// hard mount and with a timeout that the suite does not live to see; both end
-// with the test t. cut severs every connection at once, as the death of a
-// switch would; the server goes on accepting others.
+// NewCaller starts a server for h and returns a Caller that reaches it, as for a hard
+// mount and with a timeout longer than the suite; both end with the test t. cut severs
+// all connections at once, as a failing switch would; the server accepts new ones.
 type NewCaller func(t *testing.T, h transport.Handler) (c transport.Caller, cut func())
 
 // env is what a subtest works with.
@@ -101,8 +100,8 @@ func sizes(limit int) []int {
 	return s
 }
 
-// nothingLeft fails the test when a goroutine of the transport is still there.
-// Those whose end nobody can await, a timer's that runs, get time to end.
+// nothingLeft fails the test if a goroutine of the transport is left. A goroutine that
+// cannot be joined, as that of a timer that has fired, gets time to end.
 func nothingLeft(t *testing.T) {
 	b := make([]byte, 4<<20)
 	var left []string

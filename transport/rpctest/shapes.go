@@ -32,7 +32,7 @@ func testInline(e *env) {
 
 var longSizes = []int{5000, 16 << 10, 64<<10 - 3, 256 << 10}
 
-// testLongArguments: no reply of length, so that nothing but the call is long.
+// testLongArguments has short replies, so that only the call is long.
 func testLongArguments(e *env) {
 	for _, n := range longSizes {
 		call := newCall(procEcho)

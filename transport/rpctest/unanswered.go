@@ -18,12 +18,12 @@ type NewCallerWith func(t *testing.T, h transport.Handler, cfg reconnect.Config)
 // timeo is that of the Callers of RunUnanswered, by their own clock.
 const timeo = time.Minute
 
-// guardTime ends a test that hangs. Nothing is decided by it.
+// guardTime ends a test that hangs; no assertion depends on it.
 const guardTime = 2 * time.Minute
 
 // RunUnanswered is a suite of calls that a live server does not answer, while it
-// answers others. Time stands still but when a test advances it: whoever would
-// wait for a timeout hangs.
+// answers others. Time passes only when a test advances the clock: a call that
+// waited for a timeout would hang.
 func RunUnanswered(t *testing.T, newCaller NewCallerWith) {
 	for _, s := range []struct {
 		name string
@@ -42,7 +42,7 @@ func RunUnanswered(t *testing.T, newCaller NewCallerWith) {
 	}
 }
 
-// holding makes calls that the server holds, until ctx ends or it lets them go.
+// holding makes calls that the server delays, until ctx ends or it releases them.
 type holding struct {
 	e    *env
 	wins []window
@@ -91,8 +91,8 @@ func (e *env) answered(when string) {
 	}
 }
 
-// testOverdue: calls that are not answered come again, all of them and each time,
-// and keep no other from being answered.
+// testOverdue: after each timeout every unanswered call is resent, and other calls are
+// answered meanwhile.
 func testOverdue(e *env, clock *Clock) {
 	const calls, rounds = 8, 3
 	e.answered("before")
@@ -115,8 +115,8 @@ func testOverdue(e *env, clock *Clock) {
 	h.all.Wait()
 }
 
-// testAllOverdue: as many calls as may be under way are not answered. Until the
-// first timeout that is all there is; then others are answered at once.
+// testAllOverdue: as many calls as may be outstanding are not answered. They take all
+// credits until the first timeout; after it, other calls are answered at once.
 func testAllOverdue(e *env, clock *Clock) {
 	e.answered("before")
 	n := e.c.Limits().Concurrent
@@ -133,8 +133,7 @@ func testAllOverdue(e *env, clock *Clock) {
 	h.all.Wait()
 }
 
-// testAbandoned: calls that are given up, as many as may be under way, are in
-// nobody's way.
+// testAbandoned: cancelled calls, as many as may be outstanding, delay no other.
 func testAbandoned(e *env, _ *Clock) {
 	e.answered("before")
 	n := e.c.Limits().Concurrent

@@ -44,6 +44,17 @@ type Config struct {
 	// ReservedPort connects from a port below 1024, which needs privileges and
 	// which servers ask for unless the export is insecure.
 	ReservedPort bool
+	// Upgrade, if set, has each new connection to itself before the first record, and
+	// returns what carries the records: conn, or a conn over it. RFC 9289 begins so: a
+	// NULL call with the flavor AUTH_TLS, then TLS on the same socket. Its reads
+	// and writes fail once ctx, that of Dial, has ended; it leaves no deadline set.
+	// An error is one of connecting; conn is closed by the Dialer then.
+	//
+	// Of the conn that it returns, Close ends conn; a deadline that passes stops
+	// a Read or Write, and the conn is usable again once the deadline is moved. If it is
+	// not, as a tls.Conn after Write, a call that is cancelled in the middle of its
+	// record ends the link. If it has NetConn, as a tls.Conn, that is the socket.
+	Upgrade func(ctx context.Context, conn net.Conn) (net.Conn, error)
 }
 
 // Dialer makes links to one server. It implements transport.Dialer.
@@ -93,14 +104,39 @@ func (d *Dialer) Dial(ctx context.Context) (transport.Link, error) {
 		}
 		return nil, fmt.Errorf("connect to %v: %w", d.cfg.Addr, err)
 	}
-	d.stats.connects.Add(1)
 	// Closing must discard what was not sent yet. The kernel would otherwise go on
 	// sending it, for minutes, and a WRITE that arrives after it was resent on
 	// another connection undoes what was written since.
 	if tc, ok := conn.(*net.TCPConn); ok {
 		_ = tc.SetLinger(0)
 	}
+	if d.cfg.Upgrade != nil {
+		if conn, err = d.upgrade(ctx, conn); err != nil {
+			d.stats.connectFails.Add(1)
+			return nil, fmt.Errorf("connect to %v: %w", d.cfg.Addr, err)
+		}
+	}
+	d.stats.connects.Add(1)
 	return newLink(d, conn), nil
+}
+
+// upgrade has Config.Upgrade make of a socket what carries the records.
+func (d *Dialer) upgrade(ctx context.Context, socket net.Conn) (net.Conn, error) {
+	expired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(expired)
+		_ = socket.SetDeadline(time.Unix(1, 0)) // a closed one fails as well
+	})
+	conn, err := d.cfg.Upgrade(ctx, socket)
+	if !stop() {
+		<-expired
+		err = context.Cause(ctx) // whatever that made Upgrade return
+	}
+	if err != nil {
+		_ = socket.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 func (d *Dialer) connect(ctx context.Context) (net.Conn, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/mem/memtest"
 )
 
 // TestPlacedPayload: the payload that was read directly must stand where locate has guessed.
@@ -122,7 +123,7 @@ func TestGuess(t *testing.T) {
 			_, _ = io.Copy(io.Discard, conn)
 		})
 		_, l := dial(t, addr, Config{})
-		a := arena(t, room)
+		a := memtest.Arena(t, room)
 		if err := l.Exchange(t.Context(), 7, bulkCall(a, room, tc.after)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -176,7 +177,7 @@ func TestCancelledInMidReply(t *testing.T) {
 	half, proceed := make(chan struct{}, 1), make(chan struct{})
 	addr := scripted(t, stalled(n, half, proceed))
 	_, l := dial(t, addr, Config{})
-	a := arena(t, n)
+	a := memtest.Arena(t, n)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.Exchange(ctx, 7, bulkCall(a, n, 0)) }()
@@ -206,7 +207,7 @@ func TestClosedInMidReply(t *testing.T) {
 	addr := scripted(t, stalled(n, half, proceed))
 	defer close(proceed)
 	_, l := dial(t, addr, Config{})
-	a := arena(t, n)
+	a := memtest.Arena(t, n)
 	done := make(chan error, 1)
 	go func() { done <- l.Exchange(t.Context(), 7, bulkCall(a, n, 0)) }()
 	<-half

@@ -39,7 +39,11 @@ func newLink(d *Dialer, conn net.Conn) *link {
 
 // Stalled implements transport.Stalling.
 func (l *link) Stalled() error {
-	c, ok := l.conn.(syscall.Conn)
+	socket := l.conn
+	if over, ok := socket.(interface{ NetConn() net.Conn }); ok {
+		socket = over.NetConn()
+	}
+	c, ok := socket.(syscall.Conn)
 	if !ok {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/mem/memtest"
 )
 
 // TestCancelledInMidWrite cancels a call whose payload the socket has taken
@@ -46,7 +47,7 @@ func TestCancelledInMidWrite(t *testing.T) {
 		}
 	})
 	d, l := dial(t, addr, Config{MaxRecord: 64 << 20})
-	a := arena(t, size)
+	a := memtest.Arena(t, size)
 	want := bytes.Repeat([]byte("payload."), size/8)
 	copy(a.Bytes(), want)
 	bulk := func() *transport.Call {

@@ -46,20 +46,20 @@ func (l *link) readRecord() (short bool, err error) {
 	if err := in.next(); err != nil {
 		return false, err
 	}
-	var head [8]byte
-	if n, err := in.read(head[:]); err == errRecordEnd {
+	head := in.head[:]
+	if n, err := in.read(head); err == errRecordEnd {
 		l.d.stats.badReplies.Add(1)
 		return false, l.skip(in, n)
 	} else if err != nil {
 		return false, err
 	}
-	xid, reply, ok := oncrpc.PeekXID(head[:])
+	xid, reply, ok := oncrpc.PeekXID(head)
 	if !ok || !reply && l.back == nil {
 		l.d.stats.badReplies.Add(1)
 		return false, l.skip(in, len(head))
 	}
 	if !reply {
-		return false, l.back.read(in, head[:])
+		return false, l.back.read(in, head)
 	}
 	x := l.find(xid)
 	if x == nil {
@@ -67,7 +67,7 @@ func (l *link) readRecord() (short bool, err error) {
 		return false, l.skip(in, len(head))
 	}
 	rec := getBuffer(len(head))
-	copy(rec.b, head[:])
+	copy(rec.b, head)
 	if in.last && in.left >= directMin && in.left+len(head) <= x.limit && x.room > 0 {
 		var done bool
 		if rec, done, err = l.readDirect(in, xid, x, rec); done || err != nil {

@@ -47,11 +47,12 @@ func callerOver(nconnect int) rpctest.NewCaller {
 }
 
 func newCaller(t *testing.T, h transport.Handler, cfg reconnect.Config) (transport.Caller, func()) {
-	return newCallerBothWays(t, h, nil, 512, cfg)
+	return newCallerBothWays(t, h, nil, 512, cfg, nil)
 }
 
-// newCallerBothWays has callbacks serve the server's calls, if set.
-func newCallerBothWays(t *testing.T, h, callbacks transport.Handler, concurrent int, cfg reconnect.Config) (transport.Caller, func()) {
+// newCallerBothWays has callbacks serve the server's calls, if set. Records go over what
+// upgrade makes of both ends of each connection, if set.
+func newCallerBothWays(t *testing.T, h, callbacks transport.Handler, concurrent int, cfg reconnect.Config, upgrade *upgrade) (transport.Caller, func()) {
 	const payload = 1<<20 + 4096
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,9 +61,13 @@ func newCallerBothWays(t *testing.T, h, callbacks transport.Handler, concurrent 
 	c := &cutter{Listener: ln}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- tcp.Serve(ctx, c, h, tcp.ServerConfig{MaxPayload: payload, Concurrent: concurrent}) }()
-	d, err := tcp.NewDialer(tcp.Config{Addr: ln.Addr().(*net.TCPAddr).AddrPort(), MaxPayload: payload,
-		Callbacks: callbacks, CallbackConcurrent: 256})
+	config := tcp.Config{Addr: ln.Addr().(*net.TCPAddr).AddrPort(), MaxPayload: payload, Callbacks: callbacks, CallbackConcurrent: 256}
+	ln = c
+	if upgrade != nil {
+		ln, config.Upgrade = upgrade.server(ln), upgrade.client
+	}
+	go func() { served <- tcp.Serve(ctx, ln, h, tcp.ServerConfig{MaxPayload: payload, Concurrent: concurrent}) }()
+	d, err := tcp.NewDialer(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +88,7 @@ func TestSuite(t *testing.T) { rpctest.Run(t, callerOver(1)) }
 // so that those that call back would keep the replies to them from being read.
 func TestBackward(t *testing.T) {
 	rpctest.RunBackward(t, func(t *testing.T, h, callbacks transport.Handler) (transport.Caller, func()) {
-		return newCallerBothWays(t, h, callbacks, 4, reconnect.Config{Server: "suite", Timeo: time.Hour, Probe: -1})
+		return newCallerBothWays(t, h, callbacks, 4, reconnect.Config{Server: "suite", Timeo: time.Hour, Probe: -1}, nil)
 	})
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/xdr"
-	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
 type handlerFunc func(ctx context.Context, q *transport.Request) transport.AcceptStat
@@ -112,16 +111,6 @@ func words(v ...uint32) []byte {
 		b = binary.BigEndian.AppendUint32(b, w)
 	}
 	return b
-}
-
-func arena(t *testing.T, n int) *mem.Arena {
-	t.Helper()
-	a, err := mem.NewArena(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = a.Close() })
-	return a
 }
 
 func nullCall() *transport.Call { return &transport.Call{Prog: 0x20000001, Vers: 1} }

@@ -9,29 +9,8 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/mem/memtest"
 )
-
-func vec(t *testing.T, parts ...string) mem.Vec {
-	t.Helper()
-	a, err := mem.NewArena(1 << 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	var v mem.Vec
-	off := 0
-	for _, p := range parts {
-		s := a.Seg(off, len(p))
-		copy(s.Bytes(), p)
-		v = append(v, s)
-		off += len(p) + 100
-	}
-	return v
-}
 
 // The vectors follow the examples and layouts of RFC 4506 section 4.
 func TestWriterGolden(t *testing.T) {
@@ -53,7 +32,7 @@ func TestWriterGolden(t *testing.T) {
 
 func TestPayloadMarks(t *testing.T) {
 	var w Writer
-	w.Reset(nil, []mem.Vec{vec(t, "abc", "de"), vec(t, "wxyz")})
+	w.Reset(nil, []mem.Vec{memtest.Vec(t, "abc", "de"), memtest.Vec(t, "wxyz")})
 	w.Uint32(7)
 	w.Payload(0)
 	w.Uint32(8)
@@ -101,7 +80,7 @@ func (l *layout) End() error { return l.left }
 func TestReaderLayout(t *testing.T) {
 	stream := []byte("\x00\x00\x00\x05\x00\x00\x00\x03....abc\x00\x00\x00\x00\x02....xy\x00\x00\x00\x00\x00\x00")
 	for _, elsewhere := range [][]byte{nil, []byte("moved")} {
-		v := vec(t, "place")
+		v := memtest.Vec(t, "place")
 		l := &layout{at: 4, data: elsewhere, fill: 4}
 		var r Reader
 		r.Reset(stream, []mem.Vec{v})
@@ -130,7 +109,7 @@ func TestReaderLayout(t *testing.T) {
 		t.Error("an item that the layout refuses was accepted")
 	}
 	for n := range stream {
-		r.Reset(stream[:n], []mem.Vec{vec(t, ".....")})
+		r.Reset(stream[:n], []mem.Vec{memtest.Vec(t, ".....")})
 		r.SetLayout(&layout{at: 4, fill: 2})
 		r.Payload(0)
 		r.Opaque(10)
@@ -142,7 +121,7 @@ func TestReaderLayout(t *testing.T) {
 
 func TestWriterBefore(t *testing.T) {
 	var w Writer
-	w.Reset(nil, []mem.Vec{vec(t, "abcd")})
+	w.Reset(nil, []mem.Vec{memtest.Vec(t, "abcd")})
 	w.SetBefore(func(off, n int) int { return off + n })
 	w.Opaque([]byte("x"))
 	w.Payload(0)
@@ -153,7 +132,7 @@ func TestWriterBefore(t *testing.T) {
 
 func TestReaderPayload(t *testing.T) {
 	stream := []byte("\x00\x00\x00\x05hello\x00\x00\x00\x00\x00\x00\x09")
-	v := vec(t, "....", "....")
+	v := memtest.Vec(t, "....", "....")
 	var r Reader
 	r.Reset(stream, []mem.Vec{v})
 	got := make([]byte, 5)

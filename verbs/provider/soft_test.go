@@ -6,25 +6,12 @@ import (
 
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/mem/memtest"
 )
-
-func arena(t *testing.T, n int) *mem.Arena {
-	t.Helper()
-	a, err := mem.NewArena(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return a
-}
 
 func TestSoft(t *testing.T) {
 	s := Soft{Provider: "test"}
-	a, b := arena(t, 8192), arena(t, 4096)
+	a, b := memtest.Arena(t, 8192), memtest.Arena(t, 4096)
 	if _, ok := s.Address(a.Seg(0, 1)); ok {
 		t.Error("a segment of no region has an address")
 	}

@@ -20,6 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	mount.Isolate()
 	code := m.Run()
 	mount.RemoveBinary()
 	os.Exit(code)

@@ -18,21 +18,13 @@ import (
 
 	"github.com/rdmafs/rdmafs/test/netns"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/mem/memtest"
 )
 
 // arena is memory for payloads.
-func arena(t *testing.T) *mem.Arena {
-	t.Helper()
-	a, err := mem.NewArena(1 << 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { a.Close() })
-	return a
-}
 
 func TestPlan(t *testing.T) {
-	a := arena(t)
+	a := memtest.Arena(t, 1<<16)
 	p, other := path(t, "127.91.0.1", "127.91.0.2"), path(t, "127.91.0.1", "127.91.0.3")
 	pieces := func(n, size int) (v mem.Vec) {
 		for i := range n {
@@ -104,7 +96,7 @@ func TestLost(t *testing.T) {
 	for range 2 {
 		lose(proofOfRuns, apartMin)
 	}
-	p, a := path(t, "127.91.0.1", "127.91.0.2"), arena(t)
+	p, a := path(t, "127.91.0.1", "127.91.0.2"), memtest.Arena(t, 1<<16)
 	b.ran = proofOfRuns
 	b.Lost()
 	for n := 0; n < apartMin+BatchSize; n += BatchSize {
@@ -132,7 +124,7 @@ func fill(b *Batch, p *Path, a *mem.Arena, size int, want [][]byte) [][]byte {
 // not tried again.
 func TestRefused(t *testing.T) {
 	from, to := free(t), free(t)
-	s, d, p, a := open(t, from), open(t, to), path(t, from, to), arena(t)
+	s, d, p, a := open(t, from), open(t, to), path(t, from, to), memtest.Arena(t, 1<<16)
 	var opt error
 	if err := s.raw.Control(func(fd uintptr) {
 		// A run needs a checksum.
@@ -161,7 +153,7 @@ func TestOldKernel(t *testing.T) {
 	s.runs = false
 	p := path(t, s.Local().String(), s.Local().String())
 	var b Batch
-	want := fill(&b, p, arena(t), 1024, nil)
+	want := fill(&b, p, memtest.Arena(t, 1<<16), 1024, nil)
 	if err := s.Send(&b); err != nil || b.made != BatchSize {
 		t.Errorf("%d messages, %v", b.made, err)
 	}
@@ -176,7 +168,7 @@ func TestDamagedRun(t *testing.T) {
 	}
 	p := path(t, s.Local().String(), s.Local().String())
 	var b Batch
-	want := fill(&b, p, arena(t), 1000, nil)
+	want := fill(&b, p, memtest.Arena(t, 1<<16), 1000, nil)
 	b.plan(0)
 	b.tails[5][0] ^= 1
 	if err := s.raw.Control(func(fd uintptr) { b.send(fd) }); err != nil || b.err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/test/netns"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/mem/memtest"
 )
 
 func open(t *testing.T, addr string) *Socket {
@@ -99,7 +100,7 @@ func openAt(t *testing.T, h netns.Host, addr string) (s *Socket) {
 
 // carry sends packets of many shapes from s to d.
 func carry(t *testing.T, s, d *Socket, p *Path) {
-	a := arena(t)
+	a := memtest.Arena(t, 1<<16)
 	for i, b := 0, a.Bytes(); i < len(b); i++ {
 		b[i] = byte(i * 7)
 	}

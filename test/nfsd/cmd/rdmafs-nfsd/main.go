@@ -70,7 +70,7 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.rdma, "rdma", "127.0.0.1:20049", "`address` to serve by RDMA (iWARP); empty for none")
 	f.StringVar(&o.roce, "roce", "", "`address` to serve by RDMA over RoCEv2, which takes UDP port 4791 of it; empty for none")
 	f.BoolVar(&o.crc, "crc", false, "ask iWARP clients for CRC32C")
-	f.IntVar(&o.inline, "inline", 4096, "inline threshold both ways, in `bytes`")
+	f.IntVar(&o.inline, "inline", 8192, "inline threshold both ways, in `bytes`")
 	f.IntVar(&o.credits, "credits", 128, "most calls under way for an RDMA `client`")
 	o.versions = rpcrdma.AllVersions
 	f.Func("rdmavers", "only this `version` of RPC-over-RDMA, 1 or 2; default: both", func(v string) error {

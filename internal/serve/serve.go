@@ -1,0 +1,120 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/control"
+	"github.com/rdmafs/rdmafs/internal/mount"
+	"github.com/rdmafs/rdmafs/internal/session"
+	"github.com/rdmafs/rdmafs/internal/status"
+)
+
+// Config says what is mounted where.
+type Config struct {
+	session.Config
+	// Dir is an existing directory, by its absolute path.
+	Dir string
+	// Debug logs every FUSE request.
+	Debug bool
+	// Busy, if set, is called with the reason when the context of Serve has ended and
+	// the mount cannot be unmounted, as files on it are open: it goes on until somebody
+	// unmounts it.
+	Busy func(error)
+}
+
+// Mount is a usable mount of this process that answers on its control socket.
+type Mount struct {
+	cfg      Config
+	session  *session.Session
+	fs       *fs.FS
+	socket   *control.Server
+	answered chan struct{} // closed when the socket does not answer any more
+	force    *force
+	// unmounted is closed when the kernel has let go of the file system, done when
+	// nothing of the mount is left.
+	unmounted, done chan struct{}
+}
+
+// Start connects, mounts and begins to answer on the control socket. ctx bounds it.
+// The caller must call Serve.
+func Start(ctx context.Context, cfg Config) (*Mount, error) {
+	kernel := fs.NewKernel()
+	s, err := session.Open(ctx, cfg.Config, kernel)
+	if err != nil {
+		return nil, err
+	}
+	socket, err := control.New(cfg.Dir)
+	if err != nil {
+		_ = s.Close(ctx) // nothing was written yet
+		return nil, err
+	}
+	f, err := (*fs.FS)(nil), ctx.Err()
+	if err == nil {
+		f, err = mount.Attach(s, kernel, cfg.Dir, cfg.Debug)
+	}
+	if err != nil {
+		socket.Finish(nil)
+		_ = s.Close(ctx)
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	m := &Mount{
+		cfg: cfg, session: s, fs: f, socket: socket, answered: make(chan struct{}), force: newForce(f.Abort),
+		unmounted: make(chan struct{}), done: make(chan struct{}),
+	}
+	go m.runAnswer()
+	go m.runWait()
+	return m, nil
+}
+
+// Session is what is mounted.
+func (m *Mount) Session() *session.Session { return m.session }
+
+// Unmount unmounts, and Serve returns, unless files are open on the mount.
+func (m *Mount) Unmount() error { return mount.Unmount(m.fs) }
+
+// Detach takes the mount out of the mount table at once; Serve goes on until the last
+// file on it is closed.
+func (m *Mount) Detach() error {
+	dir, err := m.fs.Place()
+	if err != nil {
+		return err
+	}
+	return mount.Detach(dir, true)
+}
+
+// Abort fails the requests that wait for the server. Serve returns within ForcedGrace,
+// or a little more. What the server has not taken by then is lost.
+func (m *Mount) Abort() { m.force.start() }
+
+// Done is closed when nothing of the mount is left in this process: before Serve
+// returns, unless the kernel still has the file system for somebody then.
+func (m *Mount) Done() <-chan struct{} { return m.done }
+
+// runAnswer answers on the control socket.
+func (m *Mount) runAnswer() {
+	defer close(m.answered)
+	m.socket.RunServe(control.Mount{
+		Device: m.fs.Device(),
+		Stats:  func() any { return status.Of(m.session, m.cfg.Dir, m.fs.Over()) },
+		Sync: func(ctx context.Context) error {
+			err := m.session.Cache().Sync(ctx)
+			if err != nil {
+				m.cfg.Log.Warn(fmt.Sprintf("sync: %v", err)) // the client may have hung up
+			}
+			return err
+		},
+		Abort: m.force.start,
+	})
+}
+
+// runWait closes unmounted when the kernel has let go of the file system.
+func (m *Mount) runWait() {
+	m.fs.Wait()
+	close(m.unmounted)
+}
