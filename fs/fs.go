@@ -191,6 +191,7 @@ func (f *FS) Wait() {
 	f.pruner.Wait()
 	f.watch.joined.Wait()
 	f.mountPaths.close()
+	f.creds.open.close()
 }
 
 // Device is the mount's number in the mount table; empty if that did not show
