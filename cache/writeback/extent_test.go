@@ -3,6 +3,7 @@ package writeback
 import (
 	"bytes"
 	"math/rand/v2"
+	"sync"
 	"testing"
 )
 
@@ -74,4 +75,25 @@ func TestLayer(t *testing.T) {
 		}
 	}
 	ended = true
+}
+
+// TestPartOfWhatIsSent: a read may take a part of an extent while that is being sent. The
+// race detector judges.
+func TestPartOfWhatIsSent(t *testing.T) {
+	b := newBench(t)
+	buf := newBuffer(b.lease(10), alice.Opening)
+	defer b.f.unref(buf)
+	e := &Extent{n: 10, buf: buf}
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		if n := e.Vec().Len(); n != 10 {
+			t.Errorf("%d bytes are sent", n)
+		}
+	})
+	p := e.part(2, 5)
+	sender.Wait()
+	if p.Off() != 2 || p.Len() != 3 || p.Vec().Len() != 3 {
+		t.Errorf("a part at %d of %d bytes", p.Off(), p.Len())
+	}
+	b.f.unref(p.buf)
 }
