@@ -99,12 +99,14 @@ func (e *Extent) Opening() Opening { return e.buf.opening }
 func (e *Extent) bytes() []byte { return e.buf.lease.Bytes()[e.at : e.at+e.n] }
 
 // part is the bytes [from, to) of e as an extent of their own in the same
-// buffer.
+// buffer. It leaves vec alone, which belongs to the sender of e.
 func (e *Extent) part(from, to int64) *Extent {
-	p := *e
-	p.off, p.n, p.at = from, int(to-from), e.at+int(from-e.off)
-	p.buf.refs++
-	return &p
+	e.buf.refs++
+	return &Extent{
+		off: from, n: int(to - from), at: e.at + int(from-e.off), buf: e.buf,
+		cred: e.cred, user: e.user,
+		seq: e.seq, born: e.born, ready: e.ready, ver: e.ver, commit: e.commit,
+	}
 }
 
 // layer is a list of extents in the order of their offsets, none overlapping
