@@ -73,6 +73,7 @@ func (f *FS) mountRing(plan *mountPlan, o *fuse.MountOptions) error {
 	if err == nil {
 		if err = s.Register(); err == nil {
 			f.server, f.device, f.over = s, device, OverRing
+			f.watch.loseInterrupts()
 			// The kernel may wait for requests of this very queue before it takes a
 			// notification: some of the queue's entries must be free to serve them.
 			f.invalidating = make(chan struct{}, min(maxInvalidating, s.FirstEntries()/2))
