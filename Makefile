@@ -14,7 +14,7 @@ REPORT  := $(GO) run ./test/report
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null && test -e /usr/include/infiniband/verbs.h && \
 	test -e /usr/include/rdma/rdma_cma.h && echo 1 || echo 0)
 
-.PHONY: all build setup demo test test-race torture test-knfsd bench bench-knfsd check fuzz clean
+.PHONY: all build setup demo test test-race torture test-knfsd bench bench-scale bench-knfsd check fuzz clean
 
 all: build
 
@@ -54,6 +54,11 @@ test-knfsd: setup build
 # Mounts side by side; BENCHFLAGS='-against DIR' compares with the build in DIR.
 bench: setup build
 	@test/bench/run $(BENCHFLAGS)
+
+# How rdmafs grows with threads, connections, files in a directory and cached inodes;
+# BENCHFLAGS='-systems tcp -files 1000000' for another transport, and more files.
+bench-scale: setup build
+	@test/bench/run -scale $(BENCHFLAGS)
 
 # rdmafs beside the kernel's NFS client, in qemu; writes docs/performance.md.
 bench-knfsd: setup

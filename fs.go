@@ -33,7 +33,8 @@ type export struct {
 	readOnly bool
 	// end writes what is not written yet and disconnects; an error means that
 	// data was lost.
-	end func(context.Context) error
+	end    func(context.Context) error
+	status func() Status
 
 	calls gate
 	idle  chan struct{} // closed when calls is shut and empty
@@ -81,6 +82,9 @@ func (f *FS) Sync() error {
 	}
 	return f.x.pathError("sync", ".", err)
 }
+
+// Status says how the export is reached, also after Close.
+func (f *FS) Status() Status { return f.x.status() }
 
 // Close ends the use of the file system and of every view of it: it waits for
 // calls in progress, writes what is not written yet, closes the files that are

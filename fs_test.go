@@ -47,3 +47,25 @@ func TestFS(t *testing.T) {
 		})
 	}
 }
+
+// TestStatus: an FS says how it is reached, and counts its calls.
+func TestStatus(t *testing.T) {
+	v := serve(t)
+	for _, network := range networks {
+		f := v.open(t, network)
+		want, port := "tcp", v.tcp
+		if network == "iwarp" {
+			want, port = "rdma/iwarp", v.rdma
+		}
+		before := f.Status()
+		if before.Transport != want || before.Server != port.String() || before.Version == "" {
+			t.Errorf("%+v", before)
+		}
+		if _, err := f.ReadDir("."); err != nil {
+			t.Fatal(err)
+		}
+		if after := f.Status(); after.Calls <= before.Calls {
+			t.Errorf("%d calls after %d", after.Calls, before.Calls)
+		}
+	}
+}

@@ -42,7 +42,11 @@ func Open(ctx context.Context, source string, o *Options) (*FS, error) {
 	if err != nil {
 		return nil, session.NameSource(cfg.Source, err)
 	}
-	return newFS(s.Cache(), o.User.cred(), cfg.Options.ReadOnly, s.Close), nil
+	f := newFS(s.Cache(), o.User.cred(), cfg.Options.ReadOnly, s.Close)
+	f.x.status = func() Status {
+		return Status{Transport: s.How(), Server: s.Server().String(), Version: s.Client().Info().Version, Calls: s.Stats().Calls}
+	}
+	return f, nil
 }
 
 // Mounted is an export mounted by Mount.

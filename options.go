@@ -39,3 +39,11 @@ func (u *User) cred() nfsclient.Cred {
 	}
 	return nfsclient.Cred{UID: u.UID, GID: u.GID, GIDs: u.Groups}
 }
+
+// Status is how an open export is reached.
+type Status struct {
+	Transport string // "rdma/iwarp", "rdma/ibv", "rdma/roce" or "tcp"
+	Server    string // address and port
+	Version   string // of NFS
+	Calls     uint64 // to the server, so far
+}

@@ -76,8 +76,8 @@ func (i *Inode) apply(e coherence.Effect) {
 	}
 	i.detachSpans(0, maxOffset)
 	i.forgetNames(true)
-	if i.typ == nfsclient.Regular {
-		i.doubt()
+	if i.typ == nfsclient.Regular || i.typ == nfsclient.SymbolicLink {
+		i.doubt() // a link whose handle is used again has another target
 	}
 }
 

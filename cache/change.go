@@ -320,7 +320,7 @@ func (c *Cache) rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 		return err
 	}
 	if to == from {
-		if toDir.Before == nil {
+		if !toDir.Before.Set {
 			toDir.Before = fromDir.Before
 		}
 		from.mu.Lock()

@@ -25,7 +25,7 @@ func (f *fake) make(ctx context.Context, op string, dir nfsclient.Handle, name s
 			return err
 		}
 		m.Dir.Before = d.pre()
-		m.Dir.After = d.post()
+		m.Dir.After = d.after()
 		if d.find(name) >= 0 {
 			return fail(op, nfsclient.ErrExist)
 		}
@@ -36,7 +36,7 @@ func (f *fake) make(ctx context.Context, op string, dir nfsclient.Handle, name s
 		n.target = target
 		d.link(name, n.h)
 		f.touchDir(d)
-		m.Handle, m.Attr, m.Dir.After = n.h, *n.post(), d.post()
+		m.Handle, m.Attr, m.Dir.After = n.h, *n.post(), d.after()
 		return nil
 	})
 	return m, err
@@ -86,7 +86,7 @@ func (f *fake) Remove(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Hand
 			return fail("REMOVE", nfsclient.ErrNoEnt)
 		}
 		f.unlink(d, k)
-		w.After = d.post()
+		w.After = d.after()
 		return nil
 	})
 	return w, err
@@ -98,7 +98,7 @@ func (f *fake) Rmdir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handl
 		if err != nil {
 			return err
 		}
-		w.Before, w.After = d.pre(), d.post()
+		w.Before, w.After = d.pre(), d.after()
 		k := d.find(name)
 		if k < 0 {
 			return fail("RMDIR", nfsclient.ErrNoEnt)
@@ -107,7 +107,7 @@ func (f *fake) Rmdir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handl
 			return fail("RMDIR", nfsclient.ErrNotEmpty)
 		}
 		f.unlink(d, k)
-		w.After = d.post()
+		w.After = d.after()
 		return nil
 	})
 	return w, err
@@ -146,7 +146,7 @@ func (f *fake) Rename(ctx context.Context, cr nfsclient.Cred, from nfsclient.Han
 		if b != a {
 			f.touchDir(b)
 		}
-		fw.After, tw.After = a.post(), b.post()
+		fw.After, tw.After = a.after(), b.after()
 		return nil
 	})
 	return fw, tw, err
@@ -170,7 +170,7 @@ func (f *fake) Link(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, 
 		n.attr.Nlink++
 		n.attr.Ctime = f.now()
 		f.touchDir(d)
-		a, w.After = n.post(), d.post()
+		a, w.After = n.post(), d.after()
 		return nil
 	})
 	return a, w, err

@@ -148,16 +148,17 @@ func (f *fake) node(op string, h nfsclient.Handle) (*fnode, error) {
 	return nil, fail(op, nfsclient.ErrStale)
 }
 
-func (n *fnode) pre() *nfsclient.ChangeID {
-	id := nfsclient.ChangeByTimes(n.attr.Size, n.attr.Mtime, n.attr.Ctime)
-	return &id
+func (n *fnode) pre() nfsclient.PreChange {
+	return nfsclient.PreChange{Set: true, ID: nfsclient.ChangeByTimes(n.attr.Size, n.attr.Mtime, n.attr.Ctime)}
 }
 
 func (n *fnode) post() *nfsclient.Attr {
 	a := n.attr
-	a.Change = *n.pre()
+	a.Change = n.pre().ID
 	return &a
 }
+
+func (n *fnode) after() nfsclient.PostAttr { return nfsclient.PostAttr{Set: true, Attr: *n.post()} }
 
 func (n *fnode) find(name string) int {
 	for k := range n.entries {
@@ -213,7 +214,7 @@ func (f *fake) SetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handl
 		if s.SetMtime == nfsclient.TimeClient {
 			n.attr.Mtime = s.Mtime
 		}
-		w.After = n.post()
+		w.After = n.after()
 		return nil
 	})
 	return w, err
@@ -285,7 +286,7 @@ func (f *fake) Read(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, 
 		if err != nil {
 			return err
 		}
-		r.Attr = n.post()
+		r.Attr = n.after()
 		have := uint64(len(n.data))
 		if off >= have {
 			r.EOF = true
@@ -347,7 +348,7 @@ func (f *fake) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle,
 		n.attr.Size = uint64(len(n.data))
 		n.attr.Mtime = f.now()
 		n.attr.Ctime = n.attr.Mtime
-		r.N, r.Committed, r.Wcc.After = k, how, n.post()
+		r.N, r.Committed, r.Wcc.After = k, how, n.after()
 		r.Verifier[0], r.Verifier[1] = byte(f.verifier), byte(f.verifier>>8)
 		return nil
 	})
@@ -376,7 +377,7 @@ func (f *fake) Commit(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle
 		if !f.volatile {
 			n.stable = append([]byte(nil), n.data...)
 		}
-		w.Before, w.After = n.pre(), n.post()
+		w.Before, w.After = n.pre(), n.after()
 		v[0], v[1] = byte(f.verifier), byte(f.verifier>>8)
 		return nil
 	})

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"sync"
+
 	"github.com/rdmafs/rdmafs/cache/coherence"
 	"github.com/rdmafs/rdmafs/cache/writeback"
 )
@@ -16,6 +18,9 @@ var (
 	neverDoubted coherence.Pages
 	notReading   spans
 )
+
+// spansPool has empty spans that no inode owns.
+var spansPool = sync.Pool{New: func() any { return new(spans) }}
 
 // ownWritten comes before the first write or truncation; mu is held.
 func (i *Inode) ownWritten() {
@@ -34,13 +39,14 @@ func (i *Inode) ownPages() {
 // ownSpans comes before a span is added; mu is held.
 func (i *Inode) ownSpans() {
 	if i.spans == &notReading {
-		i.spans = new(spans)
+		i.spans = spansPool.Get().(*spans)
 	}
 }
 
 // disownSpans comes when spans may have gone; mu is held.
 func (i *Inode) disownSpans() {
-	if i.spans.Len() == 0 {
+	if i.spans.Len() == 0 && i.spans != &notReading {
+		spansPool.Put(i.spans)
 		i.spans = &notReading
 	}
 }

@@ -112,7 +112,7 @@ func (i *Inode) drainRange(ctx context.Context, off, end int64) error {
 // just what is missing. With lent, data that stands in one span is lent, not copied.
 func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent) (got int, err error) {
 	i := f.i
-	f.readAhead(off, len(dst))
+	whole := f.readAhead(off, len(dst))
 	share := true
 	for got < len(dst) {
 		pos := off + int64(got)
@@ -120,25 +120,34 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 		i.mu.Lock()
 		s, next := i.spans.Find(pos)
 		shared := s != nil && share
+		var fetched <-chan struct{} // nil: it is
 		if shared {
-			s.Join()
+			fetched = s.Join()
 			i.mu.Unlock()
 		} else {
 			i.mu.Unlock()
+			ask := max(want, whole)
 			if share {
-				want = int(min(int64(want), next-pos))
+				ask = int(min(int64(ask), next-pos))
 			}
-			if s, err = f.fetchExact(ctx, pos, want, share); err != nil {
+			if s, fetched, err = f.fetchHere(ctx, pos, ask, share, ask > want); err != nil {
+				if ask > want && ctx.Err() == nil {
+					whole = 0 // what was not asked for may be what cannot be read
+					continue
+				}
 				return got, err
 			}
+			whole = 0
 		}
-		select {
-		case <-s.Done:
-		case <-ctx.Done():
-			i.mu.Lock()
-			i.leaveSpan(s, 0)
-			i.mu.Unlock()
-			return got, ctx.Err()
+		if fetched != nil {
+			select {
+			case <-fetched:
+			case <-ctx.Done():
+				i.mu.Lock()
+				i.leaveSpan(s, 0)
+				i.mu.Unlock()
+				return got, ctx.Err()
+			}
 		}
 		// s.N and s.Err do not change any more.
 		n := 0
@@ -154,6 +163,9 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 		if n > 0 {
 			copy(dst[got:], s.Buf.Bytes()[pos-s.Off:][:n])
 		}
+		// A shared READ may have failed because of its own user or context, or have
+		// found the end of the file where it was before a later write.
+		share = s.Err == nil && !ended && !over
 		i.mu.Lock()
 		i.leaveSpan(s, n)
 		i.mu.Unlock()
@@ -161,37 +173,33 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 		if (ended || over) && !shared {
 			return got, nil
 		}
-		// A shared READ may have failed because of its own user or context, or have
-		// found the end of the file where it was before a later write.
-		share = s.Err == nil && !ended && !over
 	}
 	return got, nil
 }
 
-// fetchExact reads n bytes as a span that other reads may share meanwhile; with
-// share, it may return another's span. The caller becomes its user, unless there is
-// an error.
-func (f *File) fetchExact(ctx context.Context, off int64, n int, share bool) (*span, error) {
+// fetchHere reads n bytes as a span that other reads may share meanwhile, and later
+// with ahead; with share, it may return another's span, which is there when fetched is
+// closed. The caller becomes its user, unless there is an error.
+func (f *File) fetchHere(ctx context.Context, off int64, n int, share, ahead bool) (s *span, fetched <-chan struct{}, err error) {
 	i := f.i
 	buf, err := i.c.pool.Get(ctx, n)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	i.mu.Lock()
 	if s, _ := i.spans.Find(off); s != nil && share { // begun while we had no lock
-		s.Join()
+		fetched = s.Join()
 		i.mu.Unlock()
 		buf.Release()
-		return s, nil
+		return s, fetched, nil
 	}
-	i.ownSpans()
-	s := i.spans.Add(off, n, buf, false)
+	s = i.addSpan(off, n, buf, ahead)
 	i.mu.Unlock()
 	if err := i.fetch(ctx, f.cr, f.open, s); err != nil {
 		i.mu.Lock()
 		i.leaveSpan(s, 0)
 		i.mu.Unlock()
-		return nil, err
+		return nil, nil, err
 	}
-	return s, nil
+	return s, nil, nil
 }

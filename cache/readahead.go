@@ -6,17 +6,19 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// readAhead notes a read of [off, off+n) and starts READs of what follows.
-func (f *File) readAhead(off int64, n int) {
+// readAhead notes a read of [off, off+n) and starts READs of what follows. If whole is
+// not 0, the READ for it is to ask for so many bytes.
+func (f *File) readAhead(off int64, n int) (whole int) {
 	c, i := f.c, f.i
 	if c.cfg.ReadAhead == 0 || f.mode.Direct {
-		return
+		return 0
 	}
 	i.mu.Lock()
 	size := int64(min(i.node.Size, uint64(maxOffset)))
 	i.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	whole = f.window.Whole(off, n, size, min(c.cfg.RSize, c.cfg.ReadAhead))
 	from, to := f.window.Read(off, n, c.cfg.ReadAhead)
 	for {
 		n := f.window.Piece(from, to, size, int64(c.cfg.RSize))
@@ -29,6 +31,12 @@ func (f *File) readAhead(off int64, n int) {
 		}
 		from += k
 		f.window.Started(from)
+	}
+	for {
+		off, n := f.window.Record(size, int64(c.cfg.RSize))
+		if n == 0 || f.startAhead(off, n) == 0 {
+			return whole
+		}
 	}
 }
 
@@ -48,9 +56,8 @@ func (f *File) startAhead(off int64, n int) int64 {
 		return s.Off + int64(s.Ask) - off
 	}
 	n = int(min(int64(n), next-off))
-	i.ownSpans()
 	i.spans.Trim(2 * c.cfg.ReadAhead)
-	s = i.spans.Add(off, n, buf, true)
+	s = i.addSpan(off, n, buf, true)
 	i.refs.Add(1)
 	i.mu.Unlock()
 	o := f.open.hold()
@@ -60,7 +67,6 @@ func (f *File) startAhead(off int64, n int) int64 {
 		s.Fetched(0, ErrClosed)
 		i.leaveSpan(s, 0)
 		i.mu.Unlock()
-		close(s.Done)
 		i.unpin()
 		return 0
 	}

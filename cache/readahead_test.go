@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/cache/readahead"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -172,5 +173,100 @@ func TestReadErrors(t *testing.T) {
 	r.set("", 0)
 	if got := read(t, f, 100_000, 0); len(got) != 100_000 {
 		t.Errorf("%d bytes once the server is well", len(got))
+	}
+}
+
+// TestSmallFileIsReadWhole: the first read of a small file brings all of it. What
+// another client writes then is seen by who opens the file anew.
+func TestSmallFileIsReadWhole(t *testing.T) {
+	srv := newFake(t)
+	want := pattern(60<<10+5, 1)
+	srv.foreign("a", want)
+	cfg := testConfig()
+	cfg.RSize, cfg.ReadAhead = 1<<20, 4<<20
+	c := newCache(t, srv, cfg)
+	readAll := func(want []byte) {
+		t.Helper()
+		f, _ := open(t, c, "a", rw)
+		defer f.Release()
+		for off := 0; off < len(want); off += 4096 {
+			n := min(4096, len(want)-off)
+			if got := read(t, f, n, int64(off)); !bytes.Equal(got, want[off:off+n]) {
+				t.Fatalf("%d bytes at %d differ", n, off)
+			}
+		}
+	}
+	readAll(want)
+	if n, b := srv.count("READ"), srv.count("READ bytes"); n != 1 || b != len(want) {
+		t.Errorf("%d READs of %d bytes", n, b)
+	}
+	f, _ := open(t, c, "a", rw)
+	read(t, f, 10, 0)
+	f.Release()
+	want = pattern(50<<10, 2)
+	srv.foreign("a", want)
+	readAll(want)
+	if n := srv.count("READ"); n != 3 {
+		t.Errorf("%d READs", n)
+	}
+}
+
+// TestSmallFileWithAnUnreadablePart: an error of bytes that nobody has asked for is
+// not returned.
+func TestSmallFileWithAnUnreadablePart(t *testing.T) {
+	srv := newFake(t)
+	want := pattern(64<<10, 1)
+	srv.foreign("a", want)
+	c := newCache(t, srv, testConfig())
+	f, _ := open(t, c, "a", rw)
+	defer f.Release()
+	failures := 1
+	srv.hook = func(op string, done bool) error {
+		if op == "READ" && !done && failures > 0 {
+			failures--
+			return &nfsclient.Error{Op: op, Status: nfsclient.ErrIO}
+		}
+		return nil
+	}
+	if got := read(t, f, 4096, 0); !bytes.Equal(got, want[:4096]) {
+		t.Error("the first page differs")
+	}
+	if n, b := srv.count("READ"), srv.count("READ bytes"); failures != 0 || n != 1 || b != 4096 {
+		t.Errorf("%d READs of %d bytes", n, b)
+	}
+}
+
+// TestBackwardAndStridedReadsAreReadAhead: the bytes are right, and the READs fewer
+// than the reads, or as many but made ahead.
+func TestBackwardAndStridedReadsAreReadAhead(t *testing.T) {
+	const n = 16 << 10
+	for _, c := range []struct {
+		name         string
+		first, delta int64
+		most         int // READs
+	}{
+		{"backward", 63 * n, -n, 30},
+		{"strides", 0, 2 * n, 32},
+		{"strides backward", 63 * n, -2 * n, 32},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv := newFake(t)
+			want := pattern(64*n, 1)
+			srv.foreign("a", want)
+			cache := newCache(t, srv, testConfig())
+			f, _ := open(t, cache, "a", rw)
+			defer f.Release()
+			for off := c.first; off >= 0 && off < int64(len(want)); off += c.delta {
+				if got := read(t, f, n, off); !bytes.Equal(got, want[off:off+n]) {
+					t.Fatalf("%d bytes at %d differ", n, off)
+				}
+			}
+			if got := srv.count("READ"); got > c.most {
+				t.Errorf("%d READs, want %d at most", got, c.most)
+			}
+			if f.window.State() != readahead.Striding {
+				t.Errorf("state %d", f.window.State())
+			}
+		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rdmafs/rdmafs/cache/writeback"
 	"github.com/rdmafs/rdmafs/nfsclient"
-	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
 // start sends in the background what the write-back has to send, as far as there
@@ -124,7 +123,7 @@ func tryLater(err error) bool {
 // It ends early if the server wants one later.
 func (i *Inode) send(ctx context.Context, e *writeback.Extent, how nfsclient.Stable) (w writeback.Written) {
 	t := writeback.NewTransfer(e.Len())
-	whole := mem.Vec{e.Seg()}
+	whole := e.Vec()
 	vec := whole
 	for from, to := t.Rest(); from < to; from, to = t.Rest() {
 		if from > 0 {

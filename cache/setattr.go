@@ -72,7 +72,7 @@ func (c *Cache) setAttr(ctx context.Context, cr nfsclient.Cred, i *Inode, o *ope
 	if err != nil {
 		i.failed(err)
 	}
-	return w.After != nil, err
+	return w.After.Set, err
 }
 
 // newAttr is the answer to SetAttr.

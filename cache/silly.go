@@ -63,7 +63,7 @@ func (c *Cache) hide(ctx context.Context, cr nfsclient.Cred, dir *Inode, name st
 		c.changed(st, dir, fromDir, name, nil, false)
 		return err
 	}
-	if toDir.Before == nil {
+	if !toDir.Before.Set {
 		toDir.Before = fromDir.Before
 	}
 	c.changed(st, dir, toDir, name, nil, true)
@@ -120,7 +120,7 @@ func (c *Cache) unhide(ctx context.Context, cr nfsclient.Cred, i *Inode, s *sill
 	}
 	st := s.dir.begin()
 	fromDir, toDir, err := c.cl.Rename(ctx, cr, s.dir.h, s.name, s.dir.h, name)
-	if toDir.Before == nil {
+	if !toDir.Before.Set {
 		toDir.Before = fromDir.Before
 	}
 	c.changed(st, s.dir, toDir, name, nil, false)

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/rdmafs/rdmafs/cache/bufpool"
 	"github.com/rdmafs/rdmafs/cache/readahead"
@@ -12,13 +13,32 @@ import (
 
 // span and spans are those of package readahead; Inode.mu guards them.
 type (
-	span  = readahead.Span[bufpool.Lease]
-	spans = readahead.Spans[bufpool.Lease]
+	span  = readahead.Span[spanBuf]
+	spans = readahead.Spans[spanBuf]
 )
+
+// spanBuf is a span's buffer, and what of it a READ is to fill.
+type spanBuf struct {
+	bufpool.Lease
+	to [1]mem.Seg
+}
+
+// spanPool has spans that are not in use.
+var spanPool = sync.Pool{New: func() any { return new(span) }}
+
+// addSpan lists [off, off+n), to be read into buf by the caller; mu is held.
+func (i *Inode) addSpan(off int64, n int, buf bufpool.Lease, ahead bool) *span {
+	s := spanPool.Get().(*span)
+	i.ownSpans()
+	i.spans.Add(s, off, n, spanBuf{Lease: buf}, ahead)
+	return s
+}
 
 // leaveSpan ends the use of s, of which n bytes were delivered; mu is held.
 func (i *Inode) leaveSpan(s *span, n int) {
-	i.spans.Leave(s, n)
+	if i.spans.Leave(s, n) {
+		spanPool.Put(s)
+	}
 	i.disownSpans()
 }
 
@@ -31,29 +51,29 @@ func (i *Inode) detachSpans(off, end int64) {
 
 // fetch reads s from the server, as the fetching goroutine.
 func (i *Inode) fetch(ctx context.Context, cr nfsclient.Cred, o *opening, s *span) error {
-	n, err := i.fill(ctx, cr, o, uint64(s.Off), s.Buf.Seg().Slice(0, s.Ask))
+	n, err := i.fill(ctx, cr, o, s)
 	i.mu.Lock()
 	s.Fetched(n, err)
 	i.mu.Unlock()
-	close(s.Done)
 	return err
 }
 
-// fill reads from off into to until it is full or the file ends.
-func (i *Inode) fill(ctx context.Context, cr nfsclient.Cred, o *opening, off uint64, to mem.Seg) (done int, err error) {
-	for done < to.Len {
+// fill reads what s asks for until all is there or the file ends.
+func (i *Inode) fill(ctx context.Context, cr nfsclient.Cred, o *opening, s *span) (done int, err error) {
+	for done < s.Ask {
 		st := i.c.stamp()
-		r, err := i.c.cl.Read(ctx, cr, i.h, o.server(), off+uint64(done), mem.Vec{to.Slice(done, to.Len-done)})
+		s.Buf.to[0] = s.Buf.Seg().Slice(done, s.Ask-done)
+		r, err := i.c.cl.Read(ctx, cr, i.h, o.server(), uint64(s.Off)+uint64(done), s.Buf.to[:])
 		if err != nil {
 			i.failed(err)
 			return done, err
 		}
-		if r.N < 0 || r.N > to.Len-done || r.N == 0 && !r.EOF {
-			return done, fmt.Errorf("%w: READ of %d bytes gave %d", ErrServer, to.Len-done, r.N)
+		if r.N < 0 || r.N > s.Ask-done || r.N == 0 && !r.EOF {
+			return done, fmt.Errorf("%w: READ of %d bytes gave %d", ErrServer, s.Ask-done, r.N)
 		}
-		if r.Attr != nil {
+		if r.Attr.Set {
 			i.mu.Lock()
-			i.note(st, r.Attr)
+			i.note(st, &r.Attr.Attr)
 			i.mu.Unlock()
 		}
 		done += r.N

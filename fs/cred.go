@@ -18,11 +18,12 @@ import (
 
 // creds makes credentials of callers. A FUSE request carries the caller's user and
 // group, but not its supplementary groups, which are read from /proc for every
-// request whose result may depend on them. Nothing is cached per process: a process
+// request whose result may depend on them. Nothing that they say is cached: a process
 // may drop its groups, and its number may be used again. The calling thread is
 // blocked until the reply, so that it neither exits nor changes meanwhile.
 type creds struct {
 	log     *slog.Logger // may be nil
+	open    openStatuses
 	outside sync.Once
 	hidden  sync.Once
 }
@@ -44,7 +45,7 @@ func (c *creds) of(h *fuse.InHeader) nfsclient.Cred {
 		return cr
 	}
 	var p procStatus
-	if err := p.read(h.Pid); err != nil {
+	if err := c.open.read(&p, h.Pid); err != nil {
 		c.once(&c.hidden, "supplementary groups of process %d (user %d) cannot be read, so that access that only they give is refused: %v "+
 			"(/proc must be mounted for this pid namespace and without hidepid=)", h.Pid, h.Uid, err)
 		return cr
@@ -107,6 +108,11 @@ func (p *procStatus) open(path string) error {
 		return err
 	}
 	defer unix.Close(fd)
+	return p.from(fd)
+}
+
+// from reads what a descriptor shows now. free must follow if it succeeds.
+func (p *procStatus) from(fd int) error {
 	p.buf = statusBuffers.Get().(*[]byte)
 	for {
 		n, err := unix.Pread(fd, *p.buf, 0)

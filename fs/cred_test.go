@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -96,10 +97,14 @@ func TestRecycledPID(t *testing.T) {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		t.Fatal(err)
 	}
-	var c creds
+	var c, kept creds // kept is asked next when the number is another process's
+	defer c.open.close()
+	defer kept.open.close()
 	old, caller := sleeper(t, 4711, 4712)
-	if got := c.of(caller).GIDs; !slices.Equal(got, []uint32{4711, 4712}) {
-		t.Errorf("groups %v", got)
+	for _, c := range []*creds{&c, &kept} {
+		if got := c.of(caller).GIDs; !slices.Equal(got, []uint32{4711, 4712}) {
+			t.Errorf("groups %v", got)
+		}
 	}
 	pid := old.Process.Pid
 	end(old)
@@ -113,14 +118,16 @@ func TestRecycledPID(t *testing.T) {
 		}
 		// Threads of this process take numbers, too.
 		again, caller := sleeper(t, 815)
-		got := c.of(caller).GIDs
-		end(again)
 		if again.Process.Pid != pid {
+			end(again)
 			continue
 		}
-		if !slices.Equal(got, []uint32{815}) {
-			t.Errorf("groups %v of a process with the number of an earlier one", got)
+		for _, c := range []*creds{&c, &kept} {
+			if got := c.of(caller).GIDs; !slices.Equal(got, []uint32{815}) {
+				t.Errorf("groups %v of a process with the number of an earlier one", got)
+			}
 		}
+		end(again)
 		return
 	}
 	t.Error("no process got the number again")
@@ -136,6 +143,7 @@ func TestCredentials(t *testing.T) {
 	}
 	var said []string
 	c := creds{log: testlog.To(func(message string) { said = append(said, message) })}
+	defer c.open.close()
 	cmd, caller := sleeper(t, many...)
 	defer end(cmd)
 	cr := c.of(caller)
@@ -169,9 +177,57 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// TestStatusesAreBounded: descriptors of many threads do not add up, what they show is
+// never another thread's, and none is left open.
+func TestStatusesAreBounded(t *testing.T) {
+	needRoot(t)
+	open := func() (n int) {
+		t.Helper()
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fd := range all {
+			if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasSuffix(to, "/status") {
+				n++
+			}
+		}
+		return n
+	}
+	var c creds
+	var callers []*fuse.InHeader
+	for g := range maxStatuses + 10 {
+		cmd, caller := sleeper(t, uint32(1000+g))
+		defer end(cmd)
+		callers = append(callers, caller)
+	}
+	var done sync.WaitGroup
+	for range 4 {
+		done.Go(func() {
+			for range 3 {
+				for g, caller := range callers {
+					if got := c.of(caller).GIDs; !slices.Equal(got, []uint32{uint32(1000 + g)}) {
+						t.Errorf("groups %v, want %d", got, 1000+g)
+					}
+				}
+			}
+		})
+	}
+	done.Wait()
+	if n := open(); n == 0 || n > maxStatuses {
+		t.Errorf("%d descriptors are kept, of %d at most", n, maxStatuses)
+	}
+	c.open.close()
+	c.of(callers[0])
+	if n := open(); n != 0 {
+		t.Errorf("%d descriptors are left", n)
+	}
+}
+
 // BenchmarkCredentials is what each request pays whose answer groups may decide.
 func BenchmarkCredentials(b *testing.B) {
 	var c creds
+	defer c.open.close()
 	h := &fuse.InHeader{Caller: fuse.Caller{Pid: uint32(os.Getpid()), Owner: fuse.Owner{Uid: uint32(os.Geteuid())}}}
 	for b.Loop() {
 		c.of(h)

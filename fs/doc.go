@@ -25,7 +25,7 @@
 // runs for one direct write each, if many wait for pages (pages.go). Wait joins
 // them all.
 //
-// Locks: nodes.mu, handles.mu, reopens.mu, mountPaths.mu and watch.mu each guard a
+// Locks: nodes.mu, handles.mu, reopens.mu, openStatuses.mu, mountPaths.mu and watch.mu each guard a
 // table, are leaves, and are held across no call to cache. Kernel.mu is held shared
 // while the kernel is notified; only Wait takes it exclusively, and then closes the
 // descriptor that notifications are written to.

@@ -88,9 +88,10 @@ const maxBackground = 128
 // shared: the kernel writes stored pages back before direct I/O. With HANDLE_KILLPRIV
 // the server takes suid and sgid away from what is written, cut or given away, as NFS
 // servers do; else the kernel asks for the mode before each chown and truncate, and
-// changes it itself.
+// changes it itself. Targets of symbolic links are kept: they change with the link's
+// name only, or with a handle that is used again, which the cache notices.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_DIRECT_IO_ALLOW_MMAP |
-	fuse.CAP_HANDLE_KILLPRIV
+	fuse.CAP_HANDLE_KILLPRIV | fuse.CAP_CACHE_SYMLINKS
 
 // maxRequestBytes bounds the memory of outstanding requests: each WRITE has a
 // buffer of MaxIO until the reply. The rest stays in the kernel, unread.
@@ -190,6 +191,7 @@ func (f *FS) Wait() {
 	f.pruner.Wait()
 	f.watch.joined.Wait()
 	f.mountPaths.close()
+	f.creds.open.close()
 }
 
 // Device is the mount's number in the mount table; empty if that did not show

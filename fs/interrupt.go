@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,7 +22,8 @@ var errAborted = fmt.Errorf("the mount is being ended: %w: %w", context.Canceled
 // when the caller is being killed or the mount is torn down.
 //
 // Only requests that may block are watched: the first call of Done or AfterFunc
-// registers one, end unregisters it.
+// registers one, end unregisters it. An opContext serves one request after the other,
+// unless it was cancelled: nobody may refer to it, or to its Done channel, after end.
 type opContext struct {
 	context.Context // the mount's
 	w               *watch
@@ -32,6 +34,7 @@ type opContext struct {
 
 	// Guarded by watch.mu.
 
+	turn  uint64        // which request it is, among those that it has served
 	done  chan struct{} // closed when cancelled; nil until Done is called
 	err   error         // why it was cancelled
 	after map[*afterFunc]struct{}
@@ -47,18 +50,29 @@ type opContext struct {
 
 type afterFunc struct{ f func() }
 
+// opContexts has those that serve no request. Their Done channels, if any, are open.
+var opContexts = sync.Pool{New: func() any { return new(opContext) }}
+
 func (f *FS) begin(cancel <-chan struct{}, h *fuse.InHeader) *opContext {
-	return &opContext{Context: f.ctx, w: &f.watch, cancel: cancel, pid: h.Pid, asked: f.cache.Mark()}
+	c := opContexts.Get().(*opContext)
+	c.Context, c.w, c.cancel, c.pid, c.asked, c.write = f.ctx, &f.watch, cancel, h.Pid, f.cache.Mark(), false
+	c.watched, c.ended, c.interrupted, c.unseen = false, false, false, false
+	return c
 }
 
 // end must be called when the request has been answered.
 func (c *opContext) end() {
 	c.w.mu.Lock()
-	defer c.w.mu.Unlock()
 	c.ended = true
+	c.turn++
 	c.after = nil
-	if c.watched && c.err == nil {
+	cancelled := c.err != nil
+	if c.watched && !cancelled {
 		c.w.remove(c)
+	}
+	c.w.mu.Unlock()
+	if !cancelled {
+		opContexts.Put(c)
 	}
 }
 

@@ -100,7 +100,7 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	if lent.Bytes() == nil {
 		return fuse.ReadResultData(buf[:n]), fuse.OK
 	}
-	return &lentResult{lent: lent, data: [1][]byte{lent.Bytes()}}, fuse.OK
+	return newLentResult(lent), fuse.OK
 }
 
 // Write takes data for an open file.

@@ -116,11 +116,11 @@ func (w *watch) runWatch(ctx context.Context) {
 // poll cancels the requests whose process is being killed, or may be as far as can
 // be seen, and reports whether any requests remain.
 func (w *watch) poll(now time.Time) bool {
-	for _, c := range w.due(now) {
-		v := w.check(c.pid)
+	for _, d := range w.due(now) {
+		v, c := w.check(d.pid), d.c
 		w.mu.Lock()
 		switch {
-		case c.ended || c.err != nil:
+		case c.turn != d.turn || c.err != nil: // it has ended, or was cancelled
 		case v == running, v == unseen && !c.interrupted:
 			c.unseen = false
 		case v == unseen && !c.unseen:
@@ -137,8 +137,16 @@ func (w *watch) poll(now time.Time) bool {
 	return w.active
 }
 
+// dueRequest is a request whose thread must be checked: that of c as long as c.turn is
+// turn.
+type dueRequest struct {
+	c    *opContext
+	turn uint64
+	pid  uint32
+}
+
 // due returns the requests whose thread must be checked now.
-func (w *watch) due(now time.Time) (due []*opContext) {
+func (w *watch) due(now time.Time) (due []dueRequest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.ops {
@@ -155,7 +163,7 @@ func (w *watch) due(now time.Time) (due []*opContext) {
 		unread := w.lossy || c.write && w.writes >= crowdedWrites // its interrupt may not be read
 		if (c.interrupted || unread) && !now.Before(c.checkAt) {
 			c.checkAt = now.Add(killPollInterval)
-			due = append(due, c)
+			due = append(due, dueRequest{c, c.turn, c.pid})
 		}
 	}
 	return due

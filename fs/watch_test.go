@@ -9,6 +9,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/test/garbage"
 )
 
 func isClosed(c <-chan struct{}) bool {
@@ -267,4 +268,40 @@ func TestInterruptUnseen(t *testing.T) {
 	}
 	c.end()
 	other.end()
+}
+
+// TestVerdictOnAnother: a verdict on the thread of a request that has ended meanwhile does
+// not cancel the next one, which has its context.
+func TestVerdictOnAnother(t *testing.T) {
+	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
+	interrupt := make(chan struct{})
+	close(interrupt)
+	one := f.begin(interrupt, &fuse.InHeader{Caller: fuse.Caller{Pid: 1}})
+	one.Done()
+	var next *opContext
+	f.watch.check = func(uint32) verdict {
+		one.end()
+		next = f.begin(make(chan struct{}), &fuse.InHeader{Caller: fuse.Caller{Pid: 2}})
+		next.Done()
+		return dying
+	}
+	f.watch.poll(time.Unix(1, 0))
+	if isClosed(next.Done()) || next.Err() != nil {
+		t.Errorf("the request after one whose process is dying has ended: %v", next.Err())
+	}
+	next.end()
+}
+
+// TestRequestAllocatesNothing: what a READ that waits for the server needs of fs.
+func TestRequestAllocatesNothing(t *testing.T) {
+	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
+	h, cancel := new(fuse.InHeader), make(chan struct{})
+	garbage.None(t, func() {
+		c := f.begin(cancel, h)
+		if isClosed(c.Done()) {
+			t.Fatal("ended")
+		}
+		c.end()
+		newLentResult(cache.Lent{}).Done()
+	})
 }

@@ -50,8 +50,21 @@ type Attr struct {
 // Wcc is weak cache consistency data (RFC 1813 section 2.6): the states just
 // before and after an operation. Each may be missing.
 type Wcc struct {
-	Before *ChangeID
-	After  *Attr
+	Before PreChange
+	After  PostAttr
+}
+
+// PreChange is a state that a server may leave out.
+type PreChange struct {
+	Set bool
+	ID  ChangeID
+}
+
+// PostAttr is attributes that a server may leave out. They come with each READ and
+// WRITE, and stand in its result: a pointer would cost an allocation.
+type PostAttr struct {
+	Set bool
+	Attr
 }
 
 // TimeSet says how to set a time.
@@ -110,7 +123,7 @@ type Made struct {
 type ReadResult struct {
 	N    int
 	EOF  bool
-	Attr *Attr
+	Attr PostAttr
 }
 
 // Verifier changes when a server may have lost unstable writes.

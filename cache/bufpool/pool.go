@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -36,6 +37,10 @@ type Config struct {
 	// Register makes an arena usable for I/O; Unregister takes that back. Both
 	// may be nil.
 	Register, Unregister func(*mem.Arena) error
+	// Trim gives the memory of buffers that are not used for some seconds back to the
+	// system. It must not be set if a device has that memory pinned: it would go on using
+	// the old pages.
+	Trim bool
 	// Pressure is run, with no lock held, by each Get that has to wait. It
 	// starts to free what can be freed and does not wait. It may be nil, and
 	// may be set later by SetPressure.
@@ -48,7 +53,7 @@ type Pool struct {
 	slabs int // most slabs there may be
 
 	growing sync.Mutex     // one arena is made at a time; taken before mu
-	runs    sync.WaitGroup // runGrow
+	runs    sync.WaitGroup // runGrow, runTrim
 
 	mu       sync.Mutex
 	closed   bool
@@ -62,6 +67,10 @@ type Pool struct {
 	lent     int              // bytes lent, by buffer size
 	leases   int
 	waiters  list.List // of *waiter, oldest first
+
+	tick     uint64 // intervals of trim
+	trimming bool   // runTrim is to come
+	trimmer  *time.Timer
 }
 
 // slab is one MaxSize stretch of an arena, cut into buffers of one class while
@@ -73,6 +82,9 @@ type slab struct {
 	idle  []uint16 // indices of free buffers
 	gen   [slabSize / MinSize]uint32
 	pos   int // in partial, -1 if not there
+	// holds memory of the system; free since tick.
+	holds bool
+	tick  uint64
 }
 
 type waiter struct {
@@ -269,6 +281,7 @@ func (p *Pool) place(s *slab) {
 	}
 	if len(s.idle) == slabSize/(MinSize<<s.class) {
 		p.free = append(p.free, s)
+		p.freed(s)
 	}
 }
 
@@ -324,6 +337,7 @@ func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
+	p.stopTrim()
 	p.runs.Wait()
 	p.growing.Lock()
 	defer p.growing.Unlock()

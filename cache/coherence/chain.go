@@ -20,7 +20,12 @@ func (c *chain) own(pre, post nfsclient.ChangeID) {
 		}
 		return
 	}
-	c.keep(pre, post)
+	if pre == c.now { // as nearly always
+		delete(c.pairs, pre)
+		c.now = post
+	} else {
+		c.keep(pre, post)
+	}
 	for next, ok := c.pairs[c.now]; ok; next, ok = c.pairs[c.now] {
 		delete(c.pairs, c.now)
 		c.now = next

@@ -10,7 +10,6 @@ import (
 // TestComplete walks what happens to a directory that is completely known, and says
 // whether it is afterwards, and after its attributes were asked for once more.
 func TestComplete(t *testing.T) {
-	pre := func(n int) *nfsclient.ChangeID { return &attrs(n, n).Change }
 	finish := func(w nfsclient.Wcc) func(*Node, *clock) {
 		return func(n *Node, c *clock) {
 			n.Begin()
@@ -28,11 +27,11 @@ func TestComplete(t *testing.T) {
 		{"nothing", func(*Node, *clock) {}, true, true},
 		{"seen unchanged", note(attrs(10, 10)), true, true},
 		{"seen changed", note(attrs(11, 11)), false, false},
-		{"own change", finish(nfsclient.Wcc{Before: pre(10), After: attrs(11, 11)}), true, true},
-		{"own failure", finish(nfsclient.Wcc{Before: pre(10), After: attrs(10, 10)}), true, true},
-		{"own change after another's", finish(nfsclient.Wcc{Before: pre(11), After: attrs(12, 12)}), false, false},
-		{"own failure after another's", finish(nfsclient.Wcc{Before: pre(11), After: attrs(11, 11)}), false, false},
-		{"own change without the state before", finish(nfsclient.Wcc{After: attrs(11, 11)}), false, false},
+		{"own change", finish(nfsclient.Wcc{Before: pre(10), After: post(11, 11)}), true, true},
+		{"own failure", finish(nfsclient.Wcc{Before: pre(10), After: post(10, 10)}), true, true},
+		{"own change after another's", finish(nfsclient.Wcc{Before: pre(11), After: post(12, 12)}), false, false},
+		{"own failure after another's", finish(nfsclient.Wcc{Before: pre(11), After: post(11, 11)}), false, false},
+		{"own change without the state before", finish(nfsclient.Wcc{After: post(11, 11)}), false, false},
 		{"own change without the state after", finish(nfsclient.Wcc{Before: pre(10)}), false, false},
 		{"reply lost", finish(nfsclient.Wcc{}), false, false},
 		{"own change under way", func(n *Node, c *clock) { n.Begin() }, false, false},
@@ -74,7 +73,7 @@ func TestBornTooLate(t *testing.T) {
 		n.Note(rules, st, c.gen(), attrs(10, 10))
 	}
 	ours.Begin()
-	ours.Finish(rules, Stamp{Gen: c.gen()}, c.gen(), &nfsclient.Wcc{Before: &attrs(10, 10).Change, After: attrs(10, 10)}, false)
+	ours.Finish(rules, Stamp{Gen: c.gen()}, c.gen(), &nfsclient.Wcc{Before: pre(10), After: post(10, 10)}, false)
 	theirs.Note(rules, Stamp{Gen: c.gen()}, c.gen(), attrs(11, 11))
 	for whose, n := range map[string]*Node{"ours": &ours, "theirs": &theirs} {
 		if n.Born(st, attrs(10, 10)); n.Complete(0) {

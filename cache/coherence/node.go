@@ -84,6 +84,12 @@ func (n *Node) ChangedAfter(a *nfsclient.Attr) bool { return n.change.After(a.Ch
 // Undisturbed reports whether no change of ours was under way since st.
 func (n *Node) Undisturbed(st Stamp) bool { return n.changing == 0 && st.Gen > n.changeGen }
 
+// In reports whether the file is still in the state c, as everything cached of it is, that
+// the reply to a call sent at st has shown, and we have not changed it since.
+func (n *Node) In(st Stamp, c nfsclient.ChangeID) bool {
+	return n.Valid() && n.Undisturbed(st) && n.change == c && n.chain.now == c
+}
+
 // Agrees reports whether the reply to a call sent at st, with attributes a or
 // none, is of the state that everything cached agrees with.
 func (n *Node) Agrees(st Stamp, a *nfsclient.Attr) bool {
@@ -171,10 +177,10 @@ func (n *Node) Begin() { n.changing++ }
 func (n *Node) Finish(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bool) (e Effect) {
 	n.changing--
 	n.changeGen = gen
-	if w.After == nil || w.Before == nil {
+	if !w.After.Set || !w.Before.Set {
 		n.complete = false // whether someone else came first does not show
 	}
-	if w.After == nil {
+	if !w.After.Set {
 		n.invalid = true
 	} else {
 		e = n.own(r, st, gen, w, assume)
@@ -198,22 +204,22 @@ func (n *Node) Finish(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bo
 func (n *Node) own(r Rules, st Stamp, gen uint64, w *nfsclient.Wcc, assume bool) Effect {
 	post := w.After.Change
 	if !n.known {
-		e := n.take(r, st, gen, w.After)
+		e := n.take(r, st, gen, &w.After.Attr)
 		n.chain.now = post
 		return e
 	}
 	old := n.change
 	switch {
-	case w.Before != nil:
-		pre := *w.Before
+	case w.Before.Set:
+		pre := w.Before.ID
 		n.chain.own(pre, post)
 		if pre == old && w.After.Type == r.Type {
-			return n.take(r, st, gen, w.After) // the direct successor, whatever the clocks say
+			return n.take(r, st, gen, &w.After.Attr) // the direct successor, whatever the clocks say
 		}
 	case assume && post.MayFollow(n.chain.now):
 		n.chain.own(n.chain.now, post)
 	}
-	_, e := n.accept(r, st, gen, w.After)
+	_, e := n.accept(r, st, gen, &w.After.Attr)
 	return e
 }
 

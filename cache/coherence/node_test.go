@@ -16,6 +16,14 @@ func attrs(size, ctime int) *nfsclient.Attr {
 		Change: nfsclient.ChangeByTimes(uint64(size), mtime, changed)}
 }
 
+func pre(n int) nfsclient.PreChange {
+	return nfsclient.PreChange{Set: true, ID: attrs(n, n).Change}
+}
+
+func post(size, ctime int) nfsclient.PostAttr {
+	return nfsclient.PostAttr{Set: true, Attr: *attrs(size, ctime)}
+}
+
 // clock draws generations.
 type clock uint64
 
@@ -50,7 +58,7 @@ func in(s situation, c *clock) (n *Node, st Stamp) {
 	case changed:
 		st = Stamp{Gen: c.gen()}
 		n.Begin()
-		n.Finish(rules, Stamp{Gen: c.gen()}, c.gen(), &nfsclient.Wcc{Before: &attrs(10, 10).Change, After: attrs(10, 10)}, false)
+		n.Finish(rules, Stamp{Gen: c.gen()}, c.gen(), &nfsclient.Wcc{Before: pre(10), After: post(10, 10)}, false)
 		return n, st
 	case relinked:
 		n.Relink()
@@ -124,7 +132,6 @@ func TestRelinkIsExpectedOnce(t *testing.T) {
 // TestFinishTransitions: whose change it was, by what replies to changes of ours
 // say, and what must not be believed after it.
 func TestFinishTransitions(t *testing.T) {
-	pre := func(n int) *nfsclient.ChangeID { return &attrs(n, n).Change }
 	for _, c := range []struct {
 		name   string
 		w      []nfsclient.Wcc
@@ -132,17 +139,17 @@ func TestFinishTransitions(t *testing.T) {
 		effect Effect
 		fresh  bool
 	}{
-		{"the successor", []nfsclient.Wcc{{Before: pre(10), After: attrs(11, 11)}}, false, 0, true},
-		{"no change", []nfsclient.Wcc{{Before: pre(10), After: attrs(10, 10)}}, false, 0, true},
-		{"two in order", []nfsclient.Wcc{{Before: pre(10), After: attrs(11, 11)}, {Before: pre(11), After: attrs(12, 12)}}, false, 0, true},
-		{"two in the other order", []nfsclient.Wcc{{Before: pre(11), After: attrs(12, 12)}, {Before: pre(10), After: attrs(11, 11)}}, false, 0, true},
-		{"with a gap", []nfsclient.Wcc{{Before: pre(11), After: attrs(12, 12)}}, false, Foreign | RightsChanged, true},
-		{"nothing from before", []nfsclient.Wcc{{After: attrs(11, 11)}}, false, Foreign | RightsChanged, true},
-		{"nothing from before, assumed", []nfsclient.Wcc{{After: attrs(11, 11)}}, true, 0, true},
+		{"the successor", []nfsclient.Wcc{{Before: pre(10), After: post(11, 11)}}, false, 0, true},
+		{"no change", []nfsclient.Wcc{{Before: pre(10), After: post(10, 10)}}, false, 0, true},
+		{"two in order", []nfsclient.Wcc{{Before: pre(10), After: post(11, 11)}, {Before: pre(11), After: post(12, 12)}}, false, 0, true},
+		{"two in the other order", []nfsclient.Wcc{{Before: pre(11), After: post(12, 12)}, {Before: pre(10), After: post(11, 11)}}, false, 0, true},
+		{"with a gap", []nfsclient.Wcc{{Before: pre(11), After: post(12, 12)}}, false, Foreign | RightsChanged, true},
+		{"nothing from before", []nfsclient.Wcc{{After: post(11, 11)}}, false, Foreign | RightsChanged, true},
+		{"nothing from before, assumed", []nfsclient.Wcc{{After: post(11, 11)}}, true, 0, true},
 		{"nothing from after", []nfsclient.Wcc{{Before: pre(10)}}, false, 0, false},
 		{"nothing", []nfsclient.Wcc{{}}, true, 0, false},
-		{"the clock went back", []nfsclient.Wcc{{Before: pre(10), After: attrs(9, 9)}}, false, 0, true},
-		{"older, unconnected", []nfsclient.Wcc{{After: attrs(9, 9)}}, false, 0, false},
+		{"the clock went back", []nfsclient.Wcc{{Before: pre(10), After: post(9, 9)}}, false, 0, true},
+		{"older, unconnected", []nfsclient.Wcc{{After: post(9, 9)}}, false, 0, false},
 	} {
 		var g clock
 		n, _ := in(quiet, &g)

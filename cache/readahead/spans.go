@@ -7,20 +7,20 @@ type Buffer interface{ Release() }
 
 // Span is a range of a file that is being read, or that has been read ahead. Every
 // read of a part of it shares it while it is listed. The bytes of Buf belong to the
-// goroutine that fetches them until Done is closed; after that neither they nor N
-// and Err change.
+// goroutine that fetches them until Fetched; after that neither they nor N and Err
+// change.
 type Span[B Buffer] struct {
-	Off  int64
-	Ask  int // bytes requested
-	Buf  B
-	Done chan struct{} // closed by the caller after Fetched
+	Off int64
+	Ask int // bytes requested
+	Buf B
 
 	N   int // bytes there; less than Ask means that the file ended
 	Err error
 
 	fetched bool
-	users   int // the fetching goroutine, and reads that wait or copy
-	taken   int // bytes delivered
+	done    chan struct{} // closed by Fetched; nil if nobody has joined before
+	users   int           // the fetching goroutine, and reads that wait or copy
+	taken   int           // bytes delivered
 	ahead   bool
 	listed  bool
 }
@@ -33,14 +33,29 @@ func (s *Span[B]) end() int64 {
 	return s.Off + int64(s.Ask)
 }
 
-// Join adds a user to a span that Find has returned; Leave must follow.
-func (s *Span[B]) Join() { s.users++ }
+// Join adds a user to a span that Find has returned; Leave must follow. It returns what
+// Fetched closes, nil if that has been.
+func (s *Span[B]) Join() <-chan struct{} {
+	s.users++
+	if s.done == nil && !s.fetched {
+		s.done = make(chan struct{})
+	}
+	if s.fetched {
+		return nil
+	}
+	return s.done
+}
 
 // Users is how many users the span has.
 func (s *Span[B]) Users() int { return s.users }
 
-// Fetched sets what the READ returned.
-func (s *Span[B]) Fetched(n int, err error) { s.N, s.Err, s.fetched = n, err, true }
+// Fetched sets what the READ returned, and wakes those who have joined.
+func (s *Span[B]) Fetched(n int, err error) {
+	s.N, s.Err, s.fetched = n, err, true
+	if s.done != nil {
+		close(s.done)
+	}
+}
 
 // Spans lists the spans of one file. A buffer is released when its span has no users
 // and nothing of it is left to be delivered.
@@ -49,12 +64,11 @@ type Spans[B Buffer] struct{ list []*Span[B] }
 // Len is how many spans are listed.
 func (l *Spans[B]) Len() int { return len(l.list) }
 
-// Add lists a new span with one user, the goroutine that fetches it. With ahead it
-// is kept until all of it was delivered.
-func (l *Spans[B]) Add(off int64, ask int, buf B, ahead bool) *Span[B] {
-	s := &Span[B]{Off: off, Ask: ask, Buf: buf, Done: make(chan struct{}), users: 1, ahead: ahead, listed: true}
+// Add makes s, which is not in use, a span with one user, the goroutine that fetches it,
+// and lists it. With ahead it is kept until all of it was delivered.
+func (l *Spans[B]) Add(s *Span[B], off int64, ask int, buf B, ahead bool) {
+	*s = Span[B]{Off: off, Ask: ask, Buf: buf, users: 1, ahead: ahead, listed: true}
 	l.list = append(l.list, s)
-	return s
 }
 
 // Find returns the span that has or will have the byte at off, or nil; next is where
@@ -73,20 +87,22 @@ func (l *Spans[B]) Find(off int64) (found *Span[B], next int64) {
 	return nil, next
 }
 
-// Leave removes a user of s, to whom n bytes of it were delivered.
-func (l *Spans[B]) Leave(s *Span[B], n int) {
+// Leave removes a user of s, to whom n bytes of it were delivered, and reports whether s
+// is not in use any more.
+func (l *Spans[B]) Leave(s *Span[B], n int) (unused bool) {
 	s.users--
 	s.taken += n
 	if s.users > 0 {
-		return
+		return false
 	}
 	if s.listed && s.ahead && s.Err == nil && s.taken < s.N {
-		return // not all of it was delivered
+		return false // not all of it was delivered
 	}
 	if s.listed {
 		l.unlist(s)
 	}
 	s.Buf.Release()
+	return true
 }
 
 // Detach makes sure that no later read returns bytes of [off, end) that were read, or

@@ -14,25 +14,38 @@ func (b buffer) Release() { *b.released++ }
 
 func newBuffer() buffer { return buffer{new(int)} }
 
+func add(l *Spans[buffer], off int64, n int, b buffer, ahead bool) *Span[buffer] {
+	s := new(Span[buffer])
+	l.Add(s, off, n, b, ahead)
+	return s
+}
+
 // TestSpanLifecycle walks what may become of a span, by whether it was read ahead:
-// whether it is still found, and whether its buffer was released.
+// whether it is still found, and whether its buffer was released. Leave says that it is
+// unused just when it has released the buffer.
 func TestSpanLifecycle(t *testing.T) {
 	const n = 100
+	leaving := func(l *Spans[buffer], s *Span[buffer], k int) {
+		before := *s.Buf.released
+		if unused := l.Leave(s, k); unused != (*s.Buf.released > before) {
+			t.Errorf("unused: %v, released: %v", unused, *s.Buf.released > before)
+		}
+	}
 	type outcome struct{ found, released bool }
 	fetch := func(got int, err error) func(*Spans[buffer], *Span[buffer]) {
 		return func(l *Spans[buffer], s *Span[buffer]) {
 			s.Fetched(got, err)
-			l.Leave(s, 0)
+			leaving(l, s, 0)
 		}
 	}
 	deliver := func(k int) func(*Spans[buffer], *Span[buffer]) {
 		return func(l *Spans[buffer], s *Span[buffer]) {
 			s.Join()
-			l.Leave(s, k)
+			leaving(l, s, k)
 		}
 	}
 	join := func(_ *Spans[buffer], s *Span[buffer]) { s.Join() }
-	leave := func(l *Spans[buffer], s *Span[buffer]) { l.Leave(s, 0) }
+	leave := func(l *Spans[buffer], s *Span[buffer]) { leaving(l, s, 0) }
 	detach := func(l *Spans[buffer], _ *Span[buffer]) { l.Detach(n/2, n/2+1) }
 	elsewhere := func(l *Spans[buffer], _ *Span[buffer]) { l.Detach(n, 2*n) }
 	trim := func(l *Spans[buffer], _ *Span[buffer]) { l.Trim(0) }
@@ -53,7 +66,7 @@ func TestSpanLifecycle(t *testing.T) {
 				deliver(n-1)(l, s)
 			}
 		}}, outcome{true, false}, outcome{false, true}},
-		{"delivered", []func(*Spans[buffer], *Span[buffer]){join, fetch(n, nil), func(l *Spans[buffer], s *Span[buffer]) { l.Leave(s, n) }},
+		{"delivered", []func(*Spans[buffer], *Span[buffer]){join, fetch(n, nil), func(l *Spans[buffer], s *Span[buffer]) { leaving(l, s, n) }},
 			outcome{false, true}, outcome{false, true}},
 		{"detached", []func(*Spans[buffer], *Span[buffer]){detach}, outcome{false, false}, outcome{false, false}},
 		{"detached, then fetched", []func(*Spans[buffer], *Span[buffer]){detach, fetch(n, nil)}, outcome{false, true}, outcome{false, true}},
@@ -69,7 +82,7 @@ func TestSpanLifecycle(t *testing.T) {
 			}
 			var l Spans[buffer]
 			b := newBuffer()
-			s := l.Add(0, n, b, ahead)
+			s := add(&l, 0, n, b, ahead)
 			for _, do := range c.do {
 				do(&l, s)
 			}
@@ -89,7 +102,7 @@ func TestFindTellsTheGap(t *testing.T) {
 		have := [64]bool{}
 		for range r.IntN(5) {
 			off, n := r.Int64N(50), 1+r.IntN(10)
-			l.Add(off, n, newBuffer(), r.IntN(2) == 0)
+			add(&l, off, n, newBuffer(), r.IntN(2) == 0)
 			for k := off; k < off+int64(n); k++ {
 				have[k] = true
 			}

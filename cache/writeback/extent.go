@@ -57,6 +57,19 @@ type Extent struct {
 	ready  bool      // send it without waiting for more
 	ver    nfsclient.Verifier
 	commit uint64 // the last COMMIT that covered it
+
+	vec [1]mem.Seg // see Vec
+}
+
+// newExtent makes an extent and its buffer, which mostly end together, in one allocation.
+func newExtent(n int, l bufpool.Lease, by *Writer) *Extent {
+	x := &struct {
+		e Extent
+		b buffer
+	}{Extent{n: n, cred: by.Cred, user: by.Key}, buffer{l, by.Opening, 1}}
+	by.Opening.Hold()
+	x.e.buf = &x.b
+	return &x.e
 }
 
 // Off is where in the file the extent begins.
@@ -70,6 +83,12 @@ func (e *Extent) Len() int { return e.n }
 
 // Seg is its bytes as registered memory.
 func (e *Extent) Seg() mem.Seg { return e.buf.lease.Seg().Slice(e.at, e.n) }
+
+// Vec is its bytes as a WRITE takes them, for who sends it: valid until the next Vec.
+func (e *Extent) Vec() mem.Vec {
+	e.vec[0] = e.Seg()
+	return e.vec[:]
+}
 
 // Cred is its writer's credential.
 func (e *Extent) Cred() nfsclient.Cred { return e.cred }

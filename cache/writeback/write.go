@@ -56,7 +56,8 @@ func (f *File) Write(now time.Time, by *Writer, src []byte, off int64, spare *bu
 		return Taken{Need: need}
 	}
 	f.seq++
-	e := &Extent{off: off, n: n, buf: newBuffer(*spare, by.Opening), cred: by.Cred, user: by.Key, seq: f.seq, born: now}
+	e := newExtent(n, *spare, by)
+	e.off, e.seq, e.born = off, f.seq, now
 	*spare = bufpool.Lease{}
 	copy(e.bytes(), src)
 	e.ready = e.n == int(block)
@@ -106,7 +107,7 @@ func (f *File) extend(e *Extent, src []byte, most int, spare *bufpool.Lease) Tak
 // Direct makes the first n bytes of buf, which by writes past the layers, an
 // extent for Claim. Unclaim must follow if that is given up.
 func Direct(by Writer, buf bufpool.Lease, n int) *Extent {
-	return &Extent{n: n, buf: newBuffer(buf, by.Opening), cred: by.Cred, user: by.Key}
+	return newExtent(n, buf, &by)
 }
 
 // Unclaim releases e, which was not put in flight.

@@ -87,6 +87,6 @@ fuse.rdmafs, means "rdmafs mount".`,
 	})
 	// The same variables as of the mount command: see newMountCommand.
 	root.Flags().AddFlagSet(mount.Flags())
-	root.AddCommand(mount, newUmountCommand(), newSyncCommand(), newStatusCommand(), newStatsCommand(), newDevicesCommand(), newDoctorCommand())
+	root.AddCommand(mount, newUmountCommand(), newSyncCommand(), newStatusCommand(), newStatsCommand(), newDevicesCommand(), newDoctorCommand(), newBenchCommand())
 	return root
 }

@@ -13,10 +13,11 @@ import (
 // Memory is what a mount has for I/O in flight. A zero field is the default of
 // the package that it is for.
 type Memory struct {
-	Pool    int // bytes of the cache's buffers
-	long    int // bytes for long messages
-	credits int // calls in flight on a link
-	inline  int // inline threshold, in bytes; 0: what the options say
+	Pool    int  // bytes of the cache's buffers
+	Pinned  bool // they are locked in place by a device
+	long    int  // bytes for long messages
+	credits int  // calls in flight on a link
+	inline  int  // inline threshold, in bytes; 0: what the options say
 	// Note says what the limit on locked memory costs; "" if nothing.
 	Note string
 }

@@ -110,6 +110,7 @@ func (p *Provider) route(ctx context.Context, o *options.Options, addr netip.Add
 		if room, err = PlanMemory(LockLimit(), o); err != nil {
 			return nil, errors.Join(err, dev.Close())
 		}
+		room.Pinned = true
 	}
 	return &Route{
 		How:    "rdma/" + p.Name,

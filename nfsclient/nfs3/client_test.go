@@ -50,7 +50,7 @@ func TestSetAttrConverts(t *testing.T) {
 	wcc, err := c.SetAttr(t.Context(), cred, "h", nil, nfsclient.SetAttr{Mode: &mode, GID: &gid, Size: &size,
 		SetAtime: nfsclient.TimeServer, Atime: time.Unix(1, 1), SetMtime: nfsclient.TimeClient, Mtime: time.Unix(9, 8)})
 	wantStatus(t, err, nfsclient.ErrPerm)
-	if wcc.Before == nil || *wcc.Before != nfsclient.ChangeByTimes(7, time.Unix(1, 0), time.Unix(0, 0)) || wcc.After == nil || wcc.After.FileID != 2 {
+	if !wcc.Before.Set || wcc.Before.ID != nfsclient.ChangeByTimes(7, time.Unix(1, 0), time.Unix(0, 0)) || !wcc.After.Set || wcc.After.FileID != 2 {
 		t.Errorf("wcc with the failure: %+v", wcc)
 	}
 }
@@ -295,24 +295,24 @@ func TestStatFSAndNames(t *testing.T) {
 		t.Errorf("%+v, %v", fs, err)
 	}
 	from, to, err := c.Rename(t.Context(), cred, "d", "a", "e", "b")
-	if err != nil || from.After == nil || to.After != nil {
+	if err != nil || !from.After.Set || to.After.Set {
 		t.Errorf("%+v %+v %v", from, to, err)
 	}
 	from, to, err = c.Rename(t.Context(), cred, "d", "a", "e", "b")
 	wantStatus(t, err, nfsclient.ErrNotEmpty)
-	if from.After != nil || to.After == nil {
+	if from.After.Set || !to.After.Set {
 		t.Errorf("%+v %+v", from, to)
 	}
 	attr, dir, err := c.Link(t.Context(), cred, "h", "d", "l")
-	if err != nil || attr == nil || dir.After == nil {
+	if err != nil || attr == nil || !dir.After.Set {
 		t.Errorf("%v %+v %v", attr, dir, err)
 	}
-	if dir, err := c.Remove(t.Context(), cred, "d", "l"); err != nil || dir.After == nil {
+	if dir, err := c.Remove(t.Context(), cred, "d", "l"); err != nil || !dir.After.Set {
 		t.Errorf("%+v %v", dir, err)
 	}
 	dir, err = c.Rmdir(t.Context(), cred, "d", "l")
 	wantStatus(t, err, nfsclient.ErrNotEmpty)
-	if !reflect.DeepEqual(dir, nfsclient.Wcc{After: toPost(&dirPost)}) {
+	if !reflect.DeepEqual(dir, nfsclient.Wcc{After: toResult(&dirPost)}) {
 		t.Errorf("%+v", dir)
 	}
 }

@@ -24,11 +24,19 @@ func toPost(p *wire.PostAttr) *nfsclient.Attr {
 	return &a
 }
 
+// toResult is toPost for what stands in a result.
+func toResult(p *wire.PostAttr) (a nfsclient.PostAttr) {
+	if p.Set {
+		a.Set, a.Attr = true, toAttr(&p.Attr)
+	}
+	return a
+}
+
 func toWcc(c *wire.Wcc) nfsclient.Wcc {
-	w := nfsclient.Wcc{After: toPost(&c.After)}
+	w := nfsclient.Wcc{After: toResult(&c.After)}
 	if c.Before.Set {
-		id := nfsclient.ChangeByTimes(c.Before.Size, c.Before.Mtime.Time(), c.Before.Ctime.Time())
-		w.Before = &id
+		w.Before.Set = true
+		w.Before.ID = nfsclient.ChangeByTimes(c.Before.Size, c.Before.Mtime.Time(), c.Before.Ctime.Time())
 	}
 	return w
 }

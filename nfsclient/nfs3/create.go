@@ -117,8 +117,8 @@ func (c *Client) createExclusive(ctx context.Context, cr nfsclient.Cred, args wi
 	wcc, err := c.SetAttr(ctx, cr, h, nil, s)
 	if marked {
 		switch {
-		case err == nil && wcc.After != nil:
-			c.marks.tried(cr.UID, mark, wcc.After)
+		case err == nil && wcc.After.Set:
+			c.marks.tried(cr.UID, mark, &wcc.After.Attr)
 		case err != nil && answered(err):
 			c.marks.refused.Store(true)
 			s.SetAtime = nfsclient.TimeServer
@@ -128,7 +128,10 @@ func (c *Client) createExclusive(ctx context.Context, cr nfsclient.Cred, args wi
 	if err != nil {
 		return m, err
 	}
-	return c.withAttr(ctx, cr, m, wcc.After)
+	if !wcc.After.Set {
+		return c.withAttr(ctx, cr, m, nil)
+	}
+	return c.withAttr(ctx, cr, m, &wcc.After.Attr)
 }
 
 // readClock takes the server's time from the reply to q, which was sent at a time here and

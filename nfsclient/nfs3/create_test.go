@@ -23,7 +23,7 @@ func TestCreateGuarded(t *testing.T) {
 			}
 		}))
 	m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{Mode: &mode644, Size: &size0}, false, 0)
-	if err != nil || m.Handle != "new" || m.Attr.FileID != 2 || m.Dir.After == nil {
+	if err != nil || m.Handle != "new" || m.Attr.FileID != 2 || !m.Dir.After.Set {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -63,7 +63,7 @@ func TestMadeIsCompleted(t *testing.T) {
 		nfs.expect(nfsStep(proc, &wire.MadeRes{Status: nfsclient.ErrExist, Dir: wire.Wcc{After: dirPost}}))
 		m, err := f()
 		wantStatus(t, err, nfsclient.ErrExist)
-		if m.Dir.After == nil || m.Handle != "" {
+		if !m.Dir.After.Set || m.Handle != "" {
 			t.Errorf("procedure %d, with a failure: %+v", proc, m)
 		}
 	}
@@ -88,7 +88,7 @@ func TestCreateExclusive(t *testing.T) {
 				}
 			}))
 		m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{Mode: &mode644}, true, 0)
-		if err != nil || m.Handle != "new" || m.Attr.FileID != 2 || m.Dir.After == nil {
+		if err != nil || m.Handle != "new" || m.Attr.FileID != 2 || !m.Dir.After.Set {
 			t.Errorf("%+v, %v", m, err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestCreateExclusiveFails(t *testing.T) {
 	nfs.expect(nfsStep(wire.ProcCreate, &wire.MadeRes{Status: nfsclient.ErrExist, Dir: wire.Wcc{After: dirPost}}))
 	m, err := c.Create(t.Context(), cred, "d", "f", nfsclient.SetAttr{}, true, 0)
 	wantStatus(t, err, nfsclient.ErrExist)
-	if m.Dir.After == nil {
+	if !m.Dir.After.Set {
 		t.Errorf("%+v", m)
 	}
 	nfs.expect(nfsStep(wire.ProcCreate, &wire.MadeRes{Handle: newHandle}),

@@ -75,7 +75,7 @@ func (c *Client) Read(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle
 	if !answered(err) {
 		return nfsclient.ReadResult{}, err
 	}
-	r := nfsclient.ReadResult{Attr: toPost(&o.res.Attr)}
+	r := nfsclient.ReadResult{Attr: toResult(&o.res.Attr)}
 	if err != nil {
 		return r, err
 	}
@@ -87,7 +87,7 @@ func (c *Client) Read(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle
 	if n == 0 && !r.EOF {
 		// A caller that read on would never reach the end. If the size says that the
 		// file ends here, the server has merely not set eof.
-		if r.Attr == nil || off < r.Attr.Size {
+		if !r.Attr.Set || off < r.Attr.Size {
 			return nfsclient.ReadResult{}, broken("READ", "no data and no end of file")
 		}
 		r.EOF = true

@@ -7,9 +7,11 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/test/garbage"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
+	"github.com/rdmafs/rdmafs/verbs/mem/memtest"
 )
 
 func TestRead(t *testing.T) {
@@ -27,11 +29,11 @@ func TestRead(t *testing.T) {
 	r, err := read(7, &wire.ReadRes{Attr: filePost, Count: 5, Data: wire.Inline([]byte("hello"))})
 	got := make([]byte, 5)
 	to.CopyOut(0, got)
-	if err != nil || r.N != 5 || r.EOF || r.Attr == nil || string(got) != "hello" {
+	if err != nil || r.N != 5 || r.EOF || !r.Attr.Set || string(got) != "hello" {
 		t.Errorf("%+v %q %v", r, got, err)
 	}
 	r, err = read(92, &wire.ReadRes{Count: 8, EOF: true, Data: wire.Inline([]byte("12345678"))})
-	if err != nil || r.N != 8 || !r.EOF || r.Attr != nil {
+	if err != nil || r.N != 8 || !r.EOF || r.Attr.Set {
 		t.Errorf("%+v %v", r, err)
 	}
 	r, err = read(100, &wire.ReadRes{Attr: filePost, Data: wire.Inline(nil)})
@@ -50,7 +52,7 @@ func TestRead(t *testing.T) {
 	}
 	r, err = read(0, &wire.ReadRes{Status: nfsclient.ErrAccess, Attr: filePost})
 	wantStatus(t, err, nfsclient.ErrAccess)
-	if r.Attr == nil || r.N != 0 {
+	if !r.Attr.Set || r.N != 0 {
 		t.Errorf("with a failure: %+v", r)
 	}
 	if r, err := c.Read(t.Context(), cred, "h", nil, 0, nil); err != nil || r != (nfsclient.ReadResult{}) {
@@ -96,7 +98,7 @@ func TestWrite(t *testing.T) {
 	}
 	wcc := wire.Wcc{Before: wire.PreAttr{Set: true}, After: filePost}
 	r, err := write(nfsclient.Unstable, &wire.WriteRes{Wcc: wcc, Count: 3, Committed: nfsclient.FileSync, Verifier: nfsclient.Verifier{1}})
-	if err != nil || r.N != 3 || r.Committed != nfsclient.FileSync || r.Verifier != (nfsclient.Verifier{1}) || r.Wcc.After == nil || r.Wcc.Before == nil {
+	if err != nil || r.N != 3 || r.Committed != nfsclient.FileSync || r.Verifier != (nfsclient.Verifier{1}) || !r.Wcc.After.Set || !r.Wcc.Before.Set {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, count := range []uint32{0, 6, 1<<32 - 1} {
@@ -110,7 +112,7 @@ func TestWrite(t *testing.T) {
 	wantProtocol(t, err, "committed 0 where 1")
 	r, err = write(nfsclient.Unstable, &wire.WriteRes{Status: nfsclient.ErrNoSpace, Wcc: wcc})
 	wantStatus(t, err, nfsclient.ErrNoSpace)
-	if r.Wcc.After == nil {
+	if !r.Wcc.After.Set {
 		t.Errorf("with a failure: %+v", r)
 	}
 	if _, err := c.Write(t.Context(), cred, "h", nil, 0, nil, nfsclient.Unstable); err == nil {
@@ -127,45 +129,45 @@ func TestCommit(t *testing.T) {
 		}
 	}), nfsStep(wire.ProcCommit, &wire.CommitRes{Status: nfsclient.ErrIO}))
 	v, wcc, err := c.Commit(t.Context(), cred, "h", 4096, 100)
-	if err != nil || v != (nfsclient.Verifier{7}) || wcc.After == nil {
+	if err != nil || v != (nfsclient.Verifier{7}) || !wcc.After.Set {
 		t.Errorf("%v %+v %v", v, wcc, err)
 	}
 	_, _, err = c.Commit(t.Context(), cred, "h", 0, 0)
 	wantStatus(t, err, nfsclient.ErrIO)
 }
 
-// readCaller answers every READ with a reply made before.
-type readCaller struct {
+// madeCaller answers every call with a reply made before.
+type madeCaller struct {
 	transport.Caller
 	w, args xdr.Writer
 	r       xdr.Reader
 }
 
-func (c *readCaller) Call(_ context.Context, call *transport.Call) error {
+func (c *madeCaller) Call(_ context.Context, call *transport.Call) error {
 	c.args.Reset(c.args.Bytes(), call.Send)
 	call.Args(&c.args)
 	c.r.Reset(c.w.Bytes(), call.Recv)
 	return call.Result(&c.r)
 }
 
-// What a READ costs above the transport: one allocation, the attributes.
-func BenchmarkRead(b *testing.B) {
-	a, err := mem.NewArena(4096)
-	if err != nil {
-		b.Fatal(err)
+// TestDataAllocatesNothing: READ and WRITE, attributes in their replies included.
+func TestDataAllocatesNothing(t *testing.T) {
+	to := mem.Vec{memtest.Arena(t, 4096).Seg(0, 4096)}
+	made := func(reply wire.Message) *Client {
+		caller := &madeCaller{}
+		reply.Append(&caller.w)
+		return &Client{caller: caller, info: nfsclient.Info{ReadMax: 4096, WriteMax: 4096}}
 	}
-	caller := &readCaller{}
-	(&wire.ReadRes{Attr: filePost, Count: 5, Data: wire.Inline([]byte("hello"))}).Append(&caller.w)
-	c := &Client{caller: caller, info: nfsclient.Info{ReadMax: 4096}}
-	to := mem.Vec{a.Seg(0, 4096)}
-	ctx := b.Context()
-	b.ReportAllocs()
-	for b.Loop() {
-		if r, err := c.Read(ctx, cred, "h", nil, 0, to); err != nil || r.N != 5 || r.Attr == nil {
-			b.Fatalf("%+v, %v", r, err)
+	read := made(&wire.ReadRes{Attr: filePost, Count: 5, Data: wire.Inline([]byte("hello"))})
+	garbage.None(t, func() {
+		if r, err := read.Read(t.Context(), cred, "h", nil, 0, to); err != nil || r.N != 5 || !r.Attr.Set {
+			t.Fatalf("%+v, %v", r, err)
 		}
-	}
-	if err := a.Close(); err != nil {
-		b.Error(err)
-	}
+	})
+	write := made(&wire.WriteRes{Wcc: wire.Wcc{Before: wire.PreAttr{Set: true}, After: filePost}, Count: 4096, Committed: nfsclient.FileSync})
+	garbage.None(t, func() {
+		if r, err := write.Write(t.Context(), cred, "h", nil, 0, to, nfsclient.FileSync); err != nil || r.N != 4096 || !r.Wcc.After.Set {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	})
 }

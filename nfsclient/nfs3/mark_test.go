@@ -75,7 +75,7 @@ func TestCreateMarked(t *testing.T) {
 	for k := range seen {
 		res := &wire.MadeRes{Handle: newHandle, Attr: wire.PostAttr{Set: true, Attr: newFile()}, Dir: wire.Wcc{After: dirPost}}
 		nfs.expect(marked(res, func(mark wire.Time) { seen[k], res.Attr.Attr.Atime = mark, mark }))
-		if m, err := c.exclusiveFile(t, cred); err != nil || m.Handle != "new" || m.Dir.After == nil {
+		if m, err := c.exclusiveFile(t, cred); err != nil || m.Handle != "new" || !m.Dir.After.Set {
 			t.Errorf("%+v, %v", m, err)
 		}
 	}
@@ -138,7 +138,7 @@ func TestMarkedIsRecognized(t *testing.T) {
 				return
 			}
 			wantStatus(t, err, nfsclient.ErrExist)
-			if m.Dir.After == nil {
+			if !m.Dir.After.Set {
 				t.Errorf("%+v", m)
 			}
 		})

@@ -144,7 +144,7 @@ func testCommit(e *env) {
 			e.Errorf("verifier went from %x to %x without a restart", verf, r.Verifier)
 		}
 		done, verf = done+r.N, r.Verifier
-		if r.Wcc.After != nil && r.Wcc.After.Size != uint64(done) {
+		if r.Wcc.After.Set && r.Wcc.After.Size != uint64(done) {
 			e.Errorf("size %d after %d bytes", r.Wcc.After.Size, done)
 		}
 	}
@@ -168,7 +168,7 @@ func testTruncate(e *env) {
 		e.Helper()
 		wcc, err := e.c.SetAttr(e.ctx, e.cr, h, nil, nfsclient.SetAttr{Size: &n})
 		e.check(err)
-		if wcc.After != nil && wcc.After.Size != n {
+		if wcc.After.Set && wcc.After.Size != n {
 			e.Errorf("SETATTR to %d: size %d", n, wcc.After.Size)
 		}
 		if a := e.attr(h); a.Size != n {

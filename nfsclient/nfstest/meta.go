@@ -89,7 +89,7 @@ func testAttributes(e *env) {
 	for _, mode := range []uint32{0o600, 0o4711, 0o1777, 0} {
 		wcc, err := e.c.SetAttr(e.ctx, e.cr, h, nil, nfsclient.SetAttr{Mode: &mode})
 		e.check(err)
-		if wcc.After != nil && wcc.After.Mode != mode {
+		if wcc.After.Set && wcc.After.Mode != mode {
 			e.Errorf("after SETATTR to %o: %o", mode, wcc.After.Mode)
 		}
 		if got := e.attr(h).Mode; got != mode {

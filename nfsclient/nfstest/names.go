@@ -67,8 +67,8 @@ func testMkdir(e *env) {
 	if m.Attr.Mode&0o777 != 0o750 {
 		e.Errorf("mode %o", m.Attr.Mode)
 	}
-	if m.Dir.Before != nil && *m.Dir.Before != before.Change {
-		e.Errorf("the directory's state before was %v, the server says %v", before.Change, *m.Dir.Before)
+	if m.Dir.Before.Set && m.Dir.Before.ID != before.Change {
+		e.Errorf("the directory's state before was %v, the server says %v", before.Change, m.Dir.Before.ID)
 	}
 	_, err = e.c.Mkdir(e.ctx, e.cr, e.dir, "dir", nfsclient.SetAttr{})
 	e.status("second MKDIR", err, nfsclient.ErrExist)
@@ -93,7 +93,7 @@ func testRemove(e *env) {
 	h := e.create("file")
 	wcc, err := e.c.Remove(e.ctx, e.cr, e.dir, "file")
 	e.check(err)
-	if wcc.After != nil && wcc.After.Type != nfsclient.Directory {
+	if wcc.After.Set && wcc.After.Type != nfsclient.Directory {
 		e.Errorf("%+v", wcc.After)
 	}
 	_, err = e.c.Lookup(e.ctx, e.cr, e.dir, "file")

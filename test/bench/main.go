@@ -1,9 +1,15 @@
-// Command bench measures mounts side by side, in one run: rdmafs over iWARP,
-// over RoCE and over TCP, and go-fuse's loopback example, all over the same directory.
+// Command bench measures mounts side by side, in one run: rdmafs over iWARP, over RoCE
+// and over TCP, all over the same directory, and beside them
 //
-// It prints medians over the rounds and ratios. Absolute figures mean little on
-// a shared machine; the mounts take turns with each workload so that what disturbs
-// one disturbs all.
+//   - loopc, what a file system by FUSE in Go can do at best: go-fuse's loopback with data
+//     copied through the daemon, without network and server;
+//   - passthrough_ll, the same by libfuse in C, if it could be built;
+//   - ganesha and fuse-nfs, rdmafs by TCP and libnfs' client over the same nfs-ganesha, if
+//     they are installed.
+//
+// It prints medians over the rounds with their spread, ratios, and what an operation
+// costs the client. Absolute figures mean little on a shared machine; the mounts take
+// turns with each workload so that what disturbs one disturbs all.
 //
 // With -against it compares two builds instead: each mount and its embedded
 // server beside those of the build in another directory.
@@ -11,133 +17,188 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
+	"syscall"
 	"time"
 
+	"github.com/rdmafs/rdmafs/internal/workload"
 	"github.com/rdmafs/rdmafs/test/bench/compare"
 )
+
+// options are the command line.
+type options struct {
+	bin, against, systems, base string
+	rounds                      int
+	workloads, store            string
+	memory, scale               bool
+	files                       int
+	json, markdown              string
+}
 
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
-	bin := flag.String("bin", "bin", "directory of rdmafs, rdmafs-nfsd and loopback")
-	rounds := flag.Int("rounds", 0, "rounds, each of which runs every workload once on every mount; 0 means 3, or 12 smaller ones with -against")
-	only := flag.String("systems", "iwarp,roce,tcp,loopback", "mounts to measure; the last one is the baseline")
-	against := flag.String("against", "", "directory of rdmafs and rdmafs-nfsd of another build: compare with that")
+	var o options
+	flag.StringVar(&o.bin, "bin", "bin", "directory of rdmafs, rdmafs-nfsd and loopc")
+	flag.IntVar(&o.rounds, "rounds", 0, "rounds, each of which runs every workload once on every mount; 0 means 5, or 9 smaller ones with -against")
+	flag.StringVar(&o.systems, "systems", "", "mounts to measure, separated by commas; all that can be if empty")
+	flag.StringVar(&o.base, "base", loopc, "the mount that others are divided by")
+	flag.StringVar(&o.against, "against", "", "directory of rdmafs and rdmafs-nfsd of another build: compare with that")
+	flag.StringVar(&o.workloads, "workloads", ".", "regular expression for the names of the workloads to run")
+	flag.StringVar(&o.store, "store", "", "directory for the data that is served; /dev/shm if that is memory with room")
+	flag.BoolVar(&o.memory, "memory", false, "measure the memory of the clients as well; takes more than a minute")
+	flag.BoolVar(&o.scale, "scale", false, "measure how rdmafs grows with threads, connections and files, instead; -systems names one of iwarp, roce and tcp")
+	flag.IntVar(&o.files, "files", 100_000, "with -scale: files in a directory, at most; a million takes a while")
+	flag.StringVar(&o.json, "json", "", "file for all values, as JSON")
+	flag.StringVar(&o.markdown, "markdown", "", "file for the tables, as Markdown")
 	flag.Parse()
-	if err := run(*bin, *against, *rounds, strings.Split(*only, ",")); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(bin, against string, rounds int, only []string) (err error) {
-	size := compare.Size{FileMiB: 256, SmallFiles: 2000, ListFiles: 10000, Random: 3 * time.Second, CPU: true}
-	if bin, err = filepath.Abs(bin); err != nil {
+func run(ctx context.Context, o options) (err error) {
+	names, err := regexp.Compile(o.workloads)
+	if err != nil {
 		return err
 	}
-	if against != "" {
-		if against, err = filepath.Abs(against); err != nil {
+	cfg := compare.Config{
+		Workloads: workload.Matching(names),
+		Rounds:    cmp.Or(o.rounds, 5),
+		Size:      workload.Size{FileMiB: 128, Files: 1000, ListFiles: 10000, TreeFiles: 500, Random: 500 * time.Millisecond},
+		Progress:  func(line string) { log.Print(line) },
+	}
+	if len(cfg.Workloads) == 0 {
+		return fmt.Errorf("no workload matches %q", o.workloads)
+	}
+	if o.bin, err = filepath.Abs(o.bin); err != nil {
+		return err
+	}
+	if o.against != "" {
+		if o.against, err = filepath.Abs(o.against); err != nil {
 			return err
 		}
 		// More and smaller rounds: of two builds the ratio in each counts.
-		size.FileMiB, size.SmallFiles, size.Random = size.FileMiB/4, size.SmallFiles/4, size.Random/4
-		rounds = cmp.Or(rounds, 12)
-		only = slices.DeleteFunc(only, func(name string) bool { return name == loopback })
+		cfg.Rounds = cmp.Or(o.rounds, 9)
+		cfg.Size.FileMiB, cfg.Size.Files, cfg.Size.TreeFiles, cfg.Size.Random = 64, 500, 250, 300*time.Millisecond
 	}
-	rounds = cmp.Or(rounds, 3)
-	work, err := os.MkdirTemp("", "rdmafs-bench.")
+	if o.scale {
+		cfg.Rounds = cmp.Or(o.rounds, 3)
+	}
+	machine := compare.ThisMachine(cfg.Rounds)
+	work, err := os.MkdirTemp(storeDir(o.store), "rdmafs-bench.")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	systems, stop, err := newSystems(bin, against, work, only)
+	machine.Store = fileSystem(work)
+	cfg.Scratch = filepath.Join(work, "scratch")
+	if o.scale {
+		tables, err := scale(ctx, o, cfg, work)
+		if err != nil {
+			return err
+		}
+		machine.LoadAfter = compare.Load()
+		return write(o, machine, tables, "", struct {
+			Machine *compare.Machine `json:"machine"`
+			Tables  []*compare.Table `json:"tables"`
+		}{machine, tables})
+	}
+	systems, stop, err := newSystems(o, work)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	results, err := compare.Run(systems, rounds, size, func(line string) { log.Print(line) })
+	results, err := compare.Run(ctx, systems, cfg)
 	if err != nil {
 		return err
 	}
-	if against != "" {
-		return reportChange(only, results, rounds, against)
+	if o.memory {
+		dir := func(s *compare.System) (string, error) { return os.MkdirTemp(work, "mnt.") }
+		if err := results.MeasureMemory(ctx, systems, cfg, dir); err != nil {
+			return err
+		}
 	}
-	return report(systems, results, rounds)
+	machine.LoadAfter = compare.Load()
+	results.Machine = machine
+	return report(results, o)
 }
 
-// report prints a row a metric: each mount's median, then each one's ratio to
-// the last mount, the baseline.
-func report(systems []*compare.System, results *compare.Results, rounds int) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	base := systems[len(systems)-1].Name
-	fmt.Fprintf(w, "median of %d rounds\tunit", rounds)
-	for _, s := range systems {
-		fmt.Fprintf(w, "\t%s", s.Name)
-	}
-	for _, s := range systems[:len(systems)-1] {
-		fmt.Fprintf(w, "\t%s / %s", s.Name, base)
-	}
-	fmt.Fprintln(w)
-	for _, m := range results.Metrics {
-		fmt.Fprintf(w, "%s\t%s", m.Name, m.Unit)
-		for _, s := range systems {
-			fmt.Fprintf(w, "\t%.0f", results.Median(m.Name, s.Name))
-		}
-		for _, s := range systems[:len(systems)-1] {
-			if results.Median(m.Name, base) == 0 {
-				fmt.Fprint(w, "\t–") // too little to be measured
-				continue
+// report prints the tables and writes the files that were asked for.
+func report(r *compare.Results, o options) error {
+	tables, verdict := r.Tables(pairs(r.Systems, o.base)), ""
+	if o.against != "" {
+		var names []string
+		for _, s := range r.Systems {
+			if slices.Contains(r.Systems, before(s)) {
+				names = append(names, s)
 			}
-			fmt.Fprintf(w, "\t%.2f", results.Ratio(m.Name, s.Name, base))
 		}
-		fmt.Fprintln(w)
+		var t *compare.Table
+		t, verdict = r.Change(names, before)
+		tables = []*compare.Table{t}
 	}
-	return w.Flush()
+	for workload, systems := range r.Skipped {
+		for system, reason := range systems {
+			verdict += fmt.Sprintf("\n%s, %s, left out: %s", system, workload, reason)
+		}
+	}
+	return write(o, r.Machine, tables, verdict, r)
 }
 
-// tolerance is how much worse a row may be than before.
-const tolerance = 0.05
-
-// reportChange prints a row a mount and metric: both builds' medians, and how
-// much better the newer one did in the rounds: the median and the quartiles.
-func reportChange(names []string, results *compare.Results, rounds int, against string) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "median of %d rounds\tmount\tunit\t%s\tnow\tgain\thalf of the rounds\n", rounds, against)
-	rows, worse, unsure := 0, 0, 0
-	for _, m := range results.Metrics {
-		for _, name := range names {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%.0f", m.Name, name, m.Unit,
-				results.Median(m.Name, before(name)), results.Median(m.Name, name))
-			rows++
-			mid, low, high, ok := results.Gain(m, name, before(name))
-			if !ok {
-				fmt.Fprintln(w, "\t–\t–") // too little to be measured
-				continue
-			}
-			fmt.Fprintf(w, "\t%.2f\t%.2f to %.2f", mid, low, high)
-			switch {
-			case mid >= 1-tolerance:
-			case high >= 1:
-				unsure++
-				fmt.Fprint(w, "\tperhaps worse")
-			default:
-				worse++
-				fmt.Fprint(w, "\tworse")
-			}
-			fmt.Fprintln(w)
+// write prints the tables and writes the files that were asked for; all is for -json.
+func write(o options, m *compare.Machine, tables []*compare.Table, verdict string, all any) error {
+	text, md := &strings.Builder{}, &strings.Builder{}
+	fmt.Fprintln(text, m)
+	fmt.Fprintln(md, m)
+	for _, t := range tables {
+		if err := errors.Join(t.Text(text), t.Markdown(md)); err != nil {
+			return err
 		}
 	}
-	if err := w.Flush(); err != nil {
+	if verdict = strings.TrimSpace(verdict); verdict != "" {
+		fmt.Fprintf(text, "\n%s\n", verdict)
+		fmt.Fprintf(md, "\n%s\n", verdict)
+	}
+	fmt.Print(text)
+	if o.markdown != "" {
+		if err := os.WriteFile(o.markdown, []byte(md.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	if o.json == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(all, "", "\t")
+	if err != nil {
 		return err
 	}
-	fmt.Printf("A gain above 1 is better, of costs too. Of %d rows %d are worse by more than %.0f %%; "+
-		"%d more are, but not in a quarter of the rounds or more.\n", rows, worse, 100*tolerance, unsure)
-	return nil
+	return os.WriteFile(o.json, append(b, '\n'), 0o644)
+}
+
+// pairs are the ratios of interest: to the base, and of the clients of one other server.
+func pairs(systems []string, base string) []compare.Pair {
+	var all []compare.Pair
+	for _, s := range systems {
+		if s != base && slices.Contains(systems, base) {
+			all = append(all, compare.Pair{System: s, Base: base})
+		}
+	}
+	if slices.Contains(systems, ganesha) && slices.Contains(systems, fuseNFS) {
+		all = append(all, compare.Pair{System: ganesha, Base: fuseNFS})
+	}
+	return all
 }

@@ -2,6 +2,7 @@ package mount
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -96,5 +97,37 @@ func TestRequestsOfAttributes(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		r.want(t, what, counts{"SETATTR": 1})
+	}
+}
+
+// TestRequestsOfLinks: the target of a symbolic link is asked for once, and again
+// when another client has put another link in its place.
+func TestRequestsOfLinks(t *testing.T) {
+	s := startServer(t, serverOptions{})
+	there := filepath.Join(s.export, "link")
+	r := countRequests(t, s.source(), s.words("tcp", "actimeo=600"))
+	for n := range 3 {
+		target := fmt.Sprint("target", n)
+		if err := os.Symlink(target, there); err != nil {
+			t.Fatal(err)
+		}
+		// Listing makes the mount see what has changed.
+		if _, err := os.ReadDir(r.dir); err != nil {
+			t.Fatal(err)
+		}
+		r.take(t)
+		for range 3 {
+			if got, err := os.Readlink(filepath.Join(r.dir, "link")); got != target || err != nil {
+				t.Errorf("the target is %q, %v; want %q", got, err, target)
+			}
+		}
+		got := r.take(t)
+		delete(got, "LOOKUP") // of a name that another client has changed
+		if want := (counts{"READLINK": 1}); !maps.Equal(got, want) {
+			t.Errorf("link %d: FUSE requests %v, want %v", n, got, want)
+		}
+		if err := os.Remove(there); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

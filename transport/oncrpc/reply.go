@@ -93,6 +93,9 @@ func decodeReply(r *xdr.Reader, xid uint32, c *transport.Call) error {
 	if r.Err() != nil {
 		return malformed(r.Err())
 	}
+	if err == nil {
+		return nil
+	}
 	if bad := (*xdr.Error)(nil); errors.As(err, &bad) && !errors.Is(err, transport.ErrProtocol) {
 		return malformed(err)
 	}

@@ -3,42 +3,81 @@ package rpcrdma
 import (
 	"context"
 
-	"github.com/rdmafs/rdmafs/transport"
-	"github.com/rdmafs/rdmafs/transport/oncrpc"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
-	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// backCall serves calls of the server's on a link (RFC 8167), one at a time:
-// there are as many as credits granted. In version 1 chunks are not served in
-// this direction (section 5.3), so calls and replies are inline; back_long.go has
-// what version 2 adds.
-type backCall struct {
-	sender
-	l *link
-	// id is the ID of its work requests.
-	id uint64
-	// msg, which is as much of buf as the server receives, takes the reply, lent
-	// what the handler leases. longCall and longReply are empty unless version 2
-	// may be spoken.
-	buf, msg, lent, longCall, longReply mem.Seg
-	used                                int
-	sent                                chan struct{} // of capacity 1
+// How a link is the host of the calls that its server makes (RFC 8167). In version 1 they are inline, and so are their
+// replies; in version 2 they may have chunks, because the client says RDMA2_BKREQSUP_GENL (the draft, section 6.2.2).
 
-	hdr      wire.Msg
-	args     xdr.Reader
-	plan     []plan.Pulled
-	chunks   []chunkData
-	layout   received
-	reply    xdr.Writer
-	head     xdr.Writer
-	payloads [maxReplyPayloads]mem.Vec
-	added    int
-	local    []mem.Seg
+// maxBackLong bounds the bytes pulled for one such call, and those of its reply.
+const maxBackLong = 64 << 10
+
+// backCall serves calls of the server's on a link, one at a time: there are as many as credits granted.
+type backCall struct {
+	served
+	l *link
+	// id is the ID of its work requests, out what of them is being posted.
+	id   uint64
+	out  sender
+	sent chan struct{} // of capacity 1
+	// own is the memory for chunks, empty unless version 2 may be spoken: a call leases all of it. The long buffers of
+	// forward calls are not for it, because the reply to one of those may depend on it.
+	own mem.Seg
+}
+
+// backCallBytes is what each of the calls has of the link's arena: room for its message, for small payloads, for what is
+// pulled, for what the handler leases, and for a long reply.
+func (c *DialerConfig) backCallBytes() int { return 2*c.InlineSend + 3*c.backLong() }
+
+// backBytes is what all of them have, with their receives.
+func (c *DialerConfig) backBytes() int {
+	if c.CallbackCredits == 0 {
+		return 0
+	}
+	return c.CallbackCredits*(c.receiveSize()+c.backCallBytes()) + padRoom
+}
+
+// makeBack makes what serves the server's calls; next gives it memory.
+func (l *link) makeBack(next func(n int) mem.Seg) {
+	cfg := &l.d.cfg
+	if cfg.CallbackCredits == 0 {
+		return
+	}
+	l.calledBack = make(chan call, cfg.CallbackCredits)
+	l.back = make([]backCall, cfg.CallbackCredits)
+	l.rules = &rules{zeros: next(padRoom)}
+	for i := range l.back {
+		k, n, buf := &l.back[i], cfg.InlineSend, next(cfg.backCallBytes())
+		*k = backCall{l: l, id: uint64(cfg.Credits+i) << 1, sent: make(chan struct{}, 1), own: buf.Slice(2*n, buf.Len-2*n)}
+		k.serveOn(k, l.rules, buf.Slice(0, n), buf.Slice(n, n))
+	}
+}
+
+// startBack serves the server's calls until ctx, and the link, ends.
+func (l *link) startBack(ctx context.Context) {
+	if len(l.back) > 0 {
+		l.setRules()
+	}
+	for i := range l.back {
+		l.users.Add(1)
+		go l.back[i].runBack(ctx)
+	}
+}
+
+// setRules sets what holds for all calls of the server's.
+func (l *link) setRules() {
+	cfg, caps := &l.d.cfg, l.d.cfg.Device.Caps()
+	*l.rules = rules{
+		handler: cfg.Callbacks, provider: caps.Provider, peer: l.conn.RemoteAddr().Addr().Unmap().String(), versions: AllVersions,
+		log: cfg.Log.With("server", cfg.Addr), count: &serverCounters{},
+		unwritten: true,
+		maxPull:   cfg.backLong(), maxReadChunks: wire.MaxReadSegments, maxLease: cfg.backLong() + cfg.InlineSend, maxReply: maxBackLong,
+		maxSGE: caps.MaxSGE, maxMessage: caps.MaxMessage, zeros: l.rules.zeros,
+	}
 }
 
 // runBack serves the calls that the reaper hands over, until the link ends. It
@@ -64,172 +103,76 @@ type call struct {
 
 // run carries out the call a.
 func (k *backCall) run(ctx context.Context, a call) {
-	l := k.l
-	in := l.bufs[a.buf].Bytes()[:a.len]
-	k.hdr = a.hdr
-	k.msg, k.wrs, k.local = k.buf.Slice(0, l.sendInline()), k.wrs[:0], k.local[:0]
-	h := wire.Msg{
-		Header: wire.Header{XID: k.hdr.XID, Version: k.hdr.Version, Credits: uint32(l.d.cfg.CallbackCredits), Proc: wire.ProcMsg},
-		Lists:  wire.Lists{Write: k.hdr.Lists.Write, Reply: k.hdr.Lists.Reply}, Direction: wire.DirReply,
-	}
-	n, why, lost := 0, k.accept(ctx, in, a), false
-	if why == nil {
-		n, why, lost = k.serve(ctx, &h)
-	}
-	if lost {
-		l.fail(errNoReply)
-		return
-	}
-	k.head.Reset(k.msg.Bytes(), nil)
-	if why != nil {
-		// Of a call that is not carried out nothing is used, its keys neither.
-		e := wire.Error{Header: h.Header, Code: why.Code, Fault: why.Fault}
-		e.Proc = wire.ProcError
-		e.Append(&k.head)
-		k.send(ctx, a.buf, len(k.head.Bytes()), 0)
-		return
-	}
-	h.Append(&k.head)
-	k.send(ctx, a.buf, max(n, len(k.head.Bytes())), k.hdr.Invalidatable())
+	k.recv, k.hdr, k.pad = a.buf, a.hdr, a.padding
+	k.msg = k.buf.Slice(0, k.l.sendInline())
+	k.carryOut(ctx, k.l.bufs[a.buf].Bytes()[:a.len], a.header)
+	k.release()
 }
 
-// accept makes args ready for the call in in, or tells why it cannot be served:
-// in version 1, because it has chunks, or has not the XID of its header.
-func (k *backCall) accept(ctx context.Context, in []byte, a call) *plan.Refusal {
-	l := &k.hdr.Lists
-	if k.hdr.Version == Version2 {
-		if why := k.fetch(ctx, in[a.header:]); why != nil {
-			return why
-		}
-	} else if k.hdr.Proc == wire.ProcNoMsg || len(l.Read)+len(l.Write) > 0 || l.Reply != nil {
-		return plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "chunks in the backward direction")
-	} else {
-		k.args.Reset(in[a.header:], nil)
-		k.layout = received{padding: a.padding}
-		k.layout.layOut(&k.args)
-	}
-	peek := k.args
-	if xid, kind := peek.Uint32(), peek.Uint32(); peek.Err() != nil || xid != k.hdr.XID || kind != 0 {
-		return plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "no call with the header's XID")
+// readable reports whether the server serves RDMA Reads at all, by the connection and
+// by the Connection Configuration Protocol. Here one at a time is under way.
+func (k *backCall) readable() bool {
+	k.l.mu.Lock()
+	defer k.l.mu.Unlock()
+	return k.l.reads > 0
+}
+
+// read is host's.
+func (k *backCall) read(ctx context.Context) error {
+	if err := k.post(ctx); err != nil {
+		k.l.fail(err)
+		return plan.Refuse(wire.ErrSystem, wire.Fault{}, "link lost")
 	}
 	return nil
 }
 
-// serve runs the handler. It returns how long the message with the reply is,
-// which stands in k.msg behind the header h, or why there can be none; lost is
-// set when the handler gave none.
-func (k *backCall) serve(ctx context.Context, h *wire.Msg) (n int, why *plan.Refusal, lost bool) {
-	room := k.hdr.ReturnedLen()
-	if room > k.msg.Len {
-		return 0, plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "chunk lists whose return takes %d bytes", room), false
-	}
-	stream := k.msg.Slice(room, k.msg.Len-room)
-	if h.Lists.Reply != nil {
-		stream = k.longReply
-	}
-	for _, w := range h.Lists.Write {
-		w.Fill(0) // unused: what would go into them is in the stream
-	}
-	k.reply.Reset(stream.Bytes(), k.payloads[:])
-	k.used, k.added = 0, 0
-	handled := false
-	q := transport.Request{
-		Transport: k.l.d.cfg.Device.Caps().Provider, Peer: k.l.conn.RemoteAddr().Addr().Unmap().String(),
-		Args: &k.args, Reply: &k.reply, Lease: k.lease, AddPayload: k.addPayload,
-	}
-	handler := handlerFunc(func(ctx context.Context, q *transport.Request) transport.AcceptStat {
-		handled = true
-		return k.l.d.cfg.Callbacks.Serve(ctx, q)
-	})
-	if !oncrpc.Serve(ctx, handler, &q) {
-		return 0, plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "RPC header malformed"), handled
-	}
-	switch total := k.reply.Len(); {
-	case total > max(maxBackLong, k.msg.Len):
-		return 0, plan.Refuse(wire.ErrSystem, wire.Fault{}, "reply of %d bytes", total), false
-	case total > stream.Len:
-		return 0, plan.Refuse(wire.ErrReplyResource, wire.Fault{Needed: uint32(total)}, "reply of %d bytes", total), false
-	}
-	n = plan.LayOut(stream.Bytes(), k.reply.Bytes(), k.reply.Marks(), k.payloads[:], 0, true)
-	if h.Lists.Reply != nil {
-		return k.place(h, room, n)
-	}
-	return room + n, nil, false
+// awaitReads is host's: read has waited.
+func (k *backCall) awaitReads(context.Context) error { return nil }
+
+func (k *backCall) lend(context.Context, int) (mem.Seg, error) { return k.own, nil }
+
+func (k *backCall) lendNow(int) (mem.Seg, error) { return mem.Seg{}, longbuf.ErrTooLarge }
+
+func (k *backCall) takeBack(mem.Seg) {}
+
+// grant is host's.
+func (k *backCall) grant() (credits int, err error) {
+	k.l.d.stats.callbacks.Add(1)
+	_, err = k.l.conn.PostRecv([]verbs.RecvWR{k.l.receive(k.recv)})
+	return k.l.d.cfg.CallbackCredits, err
 }
 
-type handlerFunc func(ctx context.Context, q *transport.Request) transport.AcceptStat
-
-func (f handlerFunc) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
-	return f(ctx, q)
-}
-
-// lease is transport.Request.Lease: more than fits an inline reply is no use.
-func (k *backCall) lease(n int) (mem.Seg, error) {
-	if n < 0 || n > k.lent.Len-k.used {
-		return mem.Seg{}, longbuf.ErrTooLarge
-	}
-	k.used += n
-	return k.lent.Slice(k.used-n, n), nil
-}
-
-func (k *backCall) addPayload(v transport.Payload) int {
-	if k.added == maxReplyPayloads {
-		panic("rpcrdma: too many payloads in a reply")
-	}
-	k.payloads[k.added] = v
-	k.added++
-	return k.added - 1
-}
-
-// send posts the receive again, and then what is in k.wrs and the n bytes in
-// k.msg, which invalidate a key unless it is zero.
-func (k *backCall) send(ctx context.Context, buf, n int, invalidate uint32) {
-	l := k.l
-	l.d.stats.callbacks.Add(1)
-	if _, err := l.conn.PostRecv([]verbs.RecvWR{l.receive(buf)}); err != nil {
-		l.fail(err)
-		return
-	}
-	k.local = append(k.local, k.msg.Slice(0, n))
-	wr := verbs.SendWR{Op: verbs.OpSend, Local: k.local[len(k.local)-1:]}
-	if invalidate != 0 {
-		wr.Op, wr.RKey = verbs.OpSendInvalidate, invalidate
-	}
-	k.wrs = append(k.wrs, wr)
-	k.carryOut(ctx)
-}
-
-// carryOut posts k.wrs and waits until they are done, groupWRs at a time: requests
+// post posts k.wrs and waits until they are done, groupWRs at a time: requests
 // of which none is signaled may fill the send queue, and nobody be told that
-// there is room again. It reports whether the link lives.
-func (k *backCall) carryOut(ctx context.Context) bool {
-	l, all := k.l, k.wrs
-	defer func() { k.wrs = all[:0] }()
-	for rest := all; len(rest) > 0; rest = rest[len(k.wrs):] {
-		k.wrs = rest[:min(len(rest), groupWRs)]
-		for i := range k.wrs {
-			k.wrs[i].ID = k.id
+// there is room again.
+func (k *backCall) post(ctx context.Context) error {
+	for rest := k.wrs; len(rest) > 0; rest = rest[len(k.out.wrs):] {
+		k.out.wrs = rest[:min(len(rest), groupWRs)]
+		for i := range k.out.wrs {
+			k.out.wrs[i].ID = k.id
 		}
-		k.wrs[len(k.wrs)-1].Signaled = true
-		if _, err := l.post(ctx, &k.sender, nil); err != nil {
-			l.fail(err)
-			return false
+		k.out.wrs[len(k.out.wrs)-1].Signaled = true
+		if _, err := k.l.post(ctx, &k.out, nil); err != nil {
+			return err
 		}
-		if !k.done(ctx) {
-			return false
+		if err := k.awaitSent(ctx); err != nil {
+			return err
 		}
 	}
-	return true
+	return nil
 }
 
-// done waits for the completion asked for last. It reports whether the link lives.
-func (k *backCall) done(ctx context.Context) bool {
-	k.l.stall.set(ctx, &k.deadline)
-	defer k.deadline.clear()
+// awaitSent waits for the completion asked for last, or the end of the link.
+func (k *backCall) awaitSent(ctx context.Context) error {
+	k.l.stall.set(ctx, &k.out.deadline)
+	defer k.out.deadline.clear()
 	select {
 	case <-k.sent:
-		return true
+		return nil
 	case <-k.l.done:
-		return false
+		return errLinkDead
 	}
 }
+
+// abandon is host's.
+func (k *backCall) abandon(_ context.Context, err error) { k.l.fail(err) }

@@ -157,9 +157,6 @@ func (c *DialerConfig) backLong() int {
 	return 0
 }
 
-// backBytes is what each call of the server's under way has.
-func (c *DialerConfig) backBytes() int { return 2*c.InlineSend + 3*c.backLong() }
-
 // dialer is the requester: it makes links to one server, and holds what
 // outlives them.
 type dialer struct {

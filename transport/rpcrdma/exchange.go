@@ -110,7 +110,7 @@ func (r *requester) renew(s *slot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.state, s.fault = slotWaiting, nil
-	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
+	s.sending, s.invalidating = false, false
 	s.terms = r.port.termsNow()
 	s.terms.Demands = s.terms.With(s.demands)
 }
@@ -296,7 +296,7 @@ func (r *requester) awaitCompletions(ctx context.Context, s *slot) {
 	defer s.deadline.clear()
 	for {
 		r.mu.Lock()
-		pending := s.invalidating || s.sending || s.reading > 0
+		pending := s.invalidating || s.sending
 		r.mu.Unlock()
 		if !pending {
 			return
@@ -331,7 +331,8 @@ func (r *requester) finish(s *slot) {
 // it comes, unless it has come by now.
 func (r *requester) detach(s *slot) {
 	r.mu.Lock()
-	late, owing := s.state == slotLate, s.owing
+	late := s.state == slotLate
+	owing := late && r.corner != nil && r.corner.owes(s)
 	if late && s.sending {
 		s.state = slotDraining
 		r.mu.Unlock()
@@ -349,7 +350,7 @@ func (r *requester) detach(s *slot) {
 	if clogged {
 		r.port.fail(credit.ErrClogged)
 	}
-	if late && owing {
+	if owing {
 		r.corner.release(s)
 	}
 	if late {

@@ -31,10 +31,11 @@ type link struct {
 	region verbs.MemoryRegion
 	bufs   []mem.Seg
 
-	// back serve what the reaper puts into calledBack, which has room for as
+	// back serve, by the rules, what the reaper puts into calledBack, which has room for as
 	// many calls as there are credits for; stopBack ends their context.
 	back       []backCall
 	calledBack chan call
+	rules      *rules
 	stopBack   context.CancelFunc
 	close      sync.Once
 
@@ -73,7 +74,7 @@ func (d *dialer) dial(ctx context.Context, long *longbuf.Pool) (*link, error) {
 			invalidates: caps.RemoteInvalidate, resends: maxResends, stats: &d.stats,
 			done: make(chan struct{}), quiet: make(chan struct{}), slots: map[uint32]*slot{}, stall: &stall{},
 		},
-		d: d, long: long, calledBack: make(chan call, d.cfg.CallbackCredits),
+		d: d, long: long,
 	}
 	l.port = l
 	if d.cfg.Padding.Align > 0 || d.cfg.ReadReplies {
@@ -127,10 +128,7 @@ func (d *dialer) dial(ctx context.Context, long *longbuf.Pool) (*link, error) {
 		l.users.Add(1)
 		go c.runDone()
 	}
-	for i := range l.back {
-		l.users.Add(1)
-		go l.back[i].runBack(backCtx)
-	}
+	l.startBack(backCtx)
 	return l, nil
 }
 
@@ -151,7 +149,7 @@ func (l *link) layOutArena() error {
 	cfg := &l.d.cfg
 	receives := cfg.receives()
 	size := cfg.receiveSize()
-	a, err := mem.NewArena(linkBytes(cfg.Credits, cfg.InlineSend, size) + cfg.CallbackCredits*(size+cfg.backBytes()) + maxCtl)
+	a, err := mem.NewArena(linkBytes(cfg.Credits, cfg.InlineSend, size) + cfg.backBytes() + maxCtl)
 	if err != nil {
 		return err
 	}
@@ -181,13 +179,7 @@ func (l *link) layOutArena() error {
 		}
 		l.free = append(l.free, s)
 	}
-	l.back = make([]backCall, cfg.CallbackCredits)
-	for i := range l.back {
-		l.back[i] = backCall{
-			l: l, id: uint64(cfg.Credits+i) << 1, buf: next(cfg.InlineSend), lent: next(cfg.backLong() + cfg.InlineSend), longCall: next(cfg.backLong()), longReply: next(cfg.backLong()),
-			sent: make(chan struct{}, 1),
-		}
-	}
+	l.makeBack(next)
 	return nil
 }
 

@@ -2,70 +2,32 @@ package rpcrdma
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
-	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
-	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
-	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
-	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// maxReplyPayloads bounds the payloads of one reply.
-const maxReplyPayloads = 32
-
 // serverCall is one call, from the time a worker takes it up until its reply's
-// Send has completed; then it is used again. Between, it belongs to the worker,
-// and all memory that work requests name to it.
+// Send has completed; then it is used again. Between, it belongs to the worker.
 type serverCall struct {
+	served
 	c  *serverConn
 	id int
-	// msg takes the reply's message: as much of buf as the client receives.
-	// scratch takes small payloads of it, ctl messages about properties, with
-	// ctlUsed bytes of which those sent with this call are taken.
-	buf, msg, scratch, ctl mem.Seg
-	ctlUsed                int
+	// ctl takes messages about properties, with ctlUsed bytes of which those sent with this call are taken.
+	ctl     mem.Seg
+	ctlUsed int
+	asked   uint32 // credits
 
-	recv  int // the receive buffer that holds the message
-	hdr   wire.Msg
-	pad   *rfc5666.Alignment // of what follows the header
-	rep   wire.Msg
-	asked uint32 // credits
+	reads atomic.Int32  // RDMA Reads outstanding, and one while more are to come
+	done  chan struct{} // of capacity 1: told when reads reaches zero
 
-	// lease is this call's transfer memory: the chunks pulled first, then,
-	// from spare on, what the handler leases. used counts into scratch. extra
-	// was leased because more was asked for than the client's chunks hold.
-	lease       mem.Seg
-	spare, used int
-	extra       []mem.Seg
-
-	plan   []plan.Pulled
-	chunks []chunkData
-	layout received
-	reads  atomic.Int32  // RDMA Reads outstanding, and one while more are to come
-	read   chan struct{} // of capacity 1: told when reads reaches zero
-
-	args     xdr.Reader
-	reply    xdr.Writer
-	head     xdr.Writer
-	req      transport.Request
-	lend     func(int) (mem.Seg, error) // leasePayload
-	handled  bool
-	payloads [maxReplyPayloads]mem.Vec
-	added    int
-
-	into []int
-	wrs  []verbs.SendWR
 	// exposure is nil unless replies by read chunks are configured.
 	exposure *exposure
 	wc       [4]verbs.Completion // reaped while posting
-	sg       mem.Vec             // backs the wrs' Local
-	keys     []uint32
 	recvWR   [1]verbs.RecvWR
 
 	// refs is two once a reply is being posted: the worker's, and the
@@ -77,20 +39,11 @@ type serverCall struct {
 
 // newServerCall makes a call of buf, which has callBytes bytes.
 func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
-	k := &serverCall{
-		c: c, id: id,
-		buf: buf.Slice(0, c.s.cfg.InlineOut), scratch: buf.Slice(c.s.cfg.InlineOut, c.s.cfg.InlineOut),
-		ctl:  buf.Slice(2*c.s.cfg.InlineOut, ctlBytes),
-		read: make(chan struct{}, 1),
-	}
-	k.req = transport.Request{
-		Transport: c.s.dev.Caps().Provider, Peer: c.peer,
-		Args: &k.args, Reply: &k.reply,
-		AddPayload: k.addPayload,
-	}
-	k.lend = k.leasePayload
+	most := c.s.cfg.InlineOut
+	k := &serverCall{c: c, id: id, ctl: buf.Slice(2*most, ctlBytes), done: make(chan struct{}, 1)}
+	k.serveOn(k, &c.rules, buf.Slice(0, most), buf.Slice(most, most))
 	if c.exposer != nil {
-		k.exposure = &exposure{}
+		k.exposure, k.opens = &exposure{}, k
 	}
 	return k
 }
@@ -99,6 +52,7 @@ func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 func (k *serverCall) run(ctx context.Context, a arrival) {
 	k.recv, k.ctlUsed = a.recv, 0
 	k.refs.Store(1)
+	k.reads.Store(1)
 	defer func() {
 		if !k.abandoned {
 			k.unref()
@@ -143,7 +97,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		}
 	case *wire.Done:
 		if k.exposure != nil {
-			k.done(ctx)
+			k.doneWith(ctx)
 		} else {
 			k.ignore(ctx) // RFC 8166 section 4.6.2
 		}
@@ -187,28 +141,7 @@ func (k *serverCall) call(ctx context.Context, in []byte, at int) {
 		k.c.back.version.Store(k.hdr.Version)
 	}
 	k.c.s.count.calls.Add(1)
-	if err := k.admit(ctx, in, at); err != nil {
-		k.giveUp(ctx, err)
-		return
-	}
-	if err := k.checkRPC(); err != nil {
-		k.giveUp(ctx, err)
-		return
-	}
-	k.serve(ctx)
-}
-
-// giveUp ends a call that gets no reply: with an error when that is the client's
-// fault, silently when the connection is ending.
-func (k *serverCall) giveUp(ctx context.Context, err error) {
-	if !errors.Is(err, transport.ErrProtocol) {
-		k.abandon(ctx, err)
-		return
-	}
-	k.c.s.cfg.Log.Debug("call refused", "client", k.c.peer, "xid", k.hdr.XID, "err", err)
-	why := plan.Refuse(wire.ErrBadXDR, wire.Fault{}, "")
-	errors.As(err, &why)
-	k.sendError(ctx, &k.hdr.Header, why.Code, why.Fault)
+	k.carryOut(ctx, in, at)
 }
 
 // abandon leaves the call to the end of the connection, and brings that about
@@ -217,78 +150,6 @@ func (k *serverCall) abandon(ctx context.Context, err error) {
 	k.abandoned = true
 	if ctx.Err() == nil {
 		k.c.fail(err)
-	}
-}
-
-// admit checks the chunks of the call that came in in, of which header bytes are
-// the transport header, leases the memory that it and its reply will need, pulls
-// what is to be pulled and sets args to its first byte. All memory is leased at
-// once, so that calls never wait for each other while they hold some.
-func (k *serverCall) admit(ctx context.Context, in []byte, header int) error {
-	l, stream := &k.hdr.Lists, in[header:]
-	limit := k.c.s.cfg.MaxPayload + headRoom
-	var pull int
-	var err error
-	if k.plan, pull, err = plan.Pull(k.plan[:0], &k.hdr, len(stream), limit); err != nil {
-		return err
-	}
-	if n := len(k.plan); n > plan.MaxReadChunks {
-		return plan.Refuse(wire.ErrReadChunks, wire.Fault{Max: plan.MaxReadChunks}, "%d read chunks", n)
-	}
-	if n := k.hdr.ReturnedLen(); n > k.msg.Len {
-		return plan.BadChunk("chunk lists whose return takes %d bytes of %d", n, k.msg.Len)
-	}
-	if pull > 0 && !k.c.readable.Load() {
-		return plan.Refuse(wire.ErrReadChunks, wire.Fault{}, "read chunk on a connection that allows no RDMA Read")
-	}
-	k.spare = longbuf.RoundUp(pull, longbuf.Unit)
-	need := l.Reply.Len()
-	for _, w := range l.Write {
-		need += w.Len()
-	}
-	k.tally(pull > 0)
-	if n := k.spare + min(need, limit); n > 0 {
-		if k.lease, err = k.c.s.pool.Lease(ctx, nil, &k.c.acct, n); err != nil {
-			return err
-		}
-	}
-	if err := k.pull(ctx); err != nil {
-		return err
-	}
-	k.chunks = k.chunks[:0]
-	for _, p := range k.plan {
-		k.chunks = append(k.chunks, chunkData{pos: p.Pos, data: k.lease.Slice(p.Off, p.Len).Bytes()})
-	}
-	if k.hdr.Proc == wire.ProcNoMsg {
-		k.layout = received{chunks: k.chunks[1:]}
-		k.args.Reset(k.chunks[0].data, nil)
-	} else {
-		k.layout = received{chunks: k.chunks, padding: k.pad}
-		k.args.Reset(stream, nil)
-	}
-	k.layout.layOut(&k.args)
-	return nil
-}
-
-// tally counts how the call came.
-func (k *serverCall) tally(pulls bool) {
-	n, l := &k.c.s.count, &k.hdr.Lists
-	switch {
-	case k.hdr.Proc == wire.ProcNoMsg:
-		n.positionZero.Add(1)
-		if len(k.plan) > 1 {
-			n.readChunks.Add(1)
-		}
-	case pulls:
-		n.readChunks.Add(1)
-	default:
-		n.inline.Add(1)
-	}
-	if len(l.Write) > 0 {
-		n.writeChunks.Add(1)
-	}
-	if l.Reply != nil {
-		n.replyChunks.Add(1)
 	}
 }
 
@@ -304,61 +165,6 @@ func (k *serverCall) isReply(ctx context.Context, in []byte, header int) (reply,
 		return false, false
 	}
 	return true, k.c.back != nil && k.c.back.reply(ctx, k, header, len(in))
-}
-
-// checkRPC looks at the first words of the RPC message: its XID must be the
-// header's (RFC 8166 section 4.5.2).
-func (k *serverCall) checkRPC() error {
-	peek := k.args
-	xid := peek.Uint32()
-	peek.Uint32()
-	switch {
-	case peek.Err() != nil:
-		return plan.BadChunk("RPC message cut short: %v", peek.Err())
-	case xid != k.hdr.XID:
-		return plan.BadChunk("XID %#x in the RPC message, %#x in the header", xid, k.hdr.XID)
-	}
-	return nil
-}
-
-var errNoReply = errors.New("the handler gave no reply")
-
-// callHandler is the handler of one call; it notes that the call reached it.
-type callHandler serverCall
-
-func (h *callHandler) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
-	h.handled = true
-	if q.Prog == rfc5666.ConfigProgram {
-		return h.c.configure(ctx, q)
-	}
-	return h.c.s.handler.Serve(ctx, q)
-}
-
-// serve runs the handler and sends the reply.
-func (k *serverCall) serve(ctx context.Context) {
-	room := k.hdr.ReturnedLen()
-	k.added, k.used = 0, 0
-	k.reply.Reset(k.msg.Slice(room, k.msg.Len-room).Bytes(), k.payloads[:])
-	q := &k.req
-	*q = transport.Request{
-		Transport: q.Transport, Peer: q.Peer, Args: q.Args, Reply: q.Reply,
-		Lease: k.lend, AddPayload: q.AddPayload,
-	}
-	if k.c.back != nil {
-		q.Back = k.c.back
-	}
-	if k.exposure != nil && k.hdr.Version == Version1 {
-		q.Lease = func(n int) (mem.Seg, error) { return k.leaseUnoffered(ctx, n) }
-	}
-	k.handled = false
-	switch ok := oncrpc.Serve(ctx, (*callHandler)(k), q); {
-	case ok:
-		k.sendReply(ctx, room)
-	case k.handled:
-		k.abandon(ctx, errNoReply)
-	default:
-		k.giveUp(ctx, plan.BadChunk("RPC header malformed"))
-	}
 }
 
 // ignore leaves a message unanswered that is of no use.
@@ -389,12 +195,4 @@ func (k *serverCall) unref() {
 		k.release()
 		k.c.free <- k
 	}
-}
-
-// release gives back what the call has for the time that it lasts.
-func (k *serverCall) release() {
-	k.giveBack()
-	clear(k.payloads[:k.added])
-	k.added = 0
-	k.sg = k.sg[:0]
 }

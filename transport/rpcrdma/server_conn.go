@@ -38,6 +38,7 @@ type serverConn struct {
 	readable   atomic.Bool  // the client serves RDMA Reads
 	configured atomic.Bool  // by the Connection Configuration Protocol
 
+	rules rules
 	arena *mem.Arena // receive buffers, then the calls' buffers
 	acct  longbuf.Account
 	props *props // nil unless version 2 may be spoken
@@ -157,6 +158,7 @@ func (c *serverConn) makeBuffers() (err error) {
 	if cfg.Backward > 0 {
 		c.back = newBackchannel(c, c.receives(), next)
 	}
+	c.makeRules()
 	groups := min(sendGroups, (c.s.dev.Caps().MaxQueue-cfg.ReadDepth)/groupWRs)
 	c.sends = make(chan struct{}, groups)
 	return nil
@@ -332,19 +334,11 @@ func (c *serverConn) receive(i int) verbs.RecvWR {
 	return wr
 }
 
-// pad is n zero bytes.
-func (c *serverConn) pad(n int) mem.Seg {
-	return c.arena.Seg(c.padAt(), n)
-}
-
-// padAt is where in the arena that is, behind all that makeBuffers lays out.
+// padAt is where in the arena rules.zeros is, behind all that makeBuffers lays out.
 func (c *serverConn) padAt() int {
 	cfg := &c.s.cfg
 	return c.buffers()*cfg.receiveSize() + c.callsAtOnce()*c.callBytes() + cfg.Backward*cfg.backSlotBytes()
 }
-
-// padRoom is the memory that pad needs.
-const padRoom = 4
 
 // postReceives makes sure that n receive buffers are in use.
 func (c *serverConn) postReceives(qp verbs.QP, n int) error {

@@ -118,11 +118,11 @@ func (k *serverCall) owed() error {
 	return nil
 }
 
-// done handles RDMA_DONE, which came in k: the chunks of the call that it names
+// doneWith handles RDMA_DONE, which came in k: the chunks of the call that it names
 // are closed. Their completion ends that call. To close what is not open yet
 // would do nothing, and leave the client with keys to memory that others get:
 // of a call whose reply is still being posted, that is for its own worker.
-func (k *serverCall) done(ctx context.Context) {
+func (k *serverCall) doneWith(ctx context.Context) {
 	c, x := k.c, k.c.exposer
 	x.mu.Lock()
 	e := x.owed[k.hdr.XID]

@@ -71,7 +71,7 @@ func (s *stall) look() {
 		see(&s.l.all[i].deadline)
 	}
 	for i := range s.l.back {
-		see(&s.l.back[i].deadline)
+		see(&s.l.back[i].out.deadline)
 	}
 	switch {
 	case first == 0: // the next set starts the timer again

@@ -29,20 +29,20 @@ func (l *link) readRecord(in *records) error {
 	if err := in.next(); err != nil {
 		return err
 	}
-	var head [8]byte
-	if n, err := in.read(head[:]); err == errRecordEnd {
+	head := in.head[:]
+	if n, err := in.read(head); err == errRecordEnd {
 		l.d.stats.badReplies.Add(1)
 		return l.skip(in, n)
 	} else if err != nil {
 		return err
 	}
-	xid, reply, ok := oncrpc.PeekXID(head[:])
+	xid, reply, ok := oncrpc.PeekXID(head)
 	if !ok || !reply && l.back == nil {
 		l.d.stats.badReplies.Add(1)
 		return l.skip(in, len(head))
 	}
 	if !reply {
-		return l.back.read(in, head[:])
+		return l.back.read(in, head)
 	}
 	x := l.find(xid)
 	if x == nil {
@@ -51,7 +51,7 @@ func (l *link) readRecord(in *records) error {
 	}
 	var err error
 	rec := getBuffer(len(head))
-	copy(rec.b, head[:])
+	copy(rec.b, head)
 	if in.last && in.left >= directMin && in.left+len(head) <= x.limit && x.room > 0 {
 		var done bool
 		if rec, done, err = l.readDirect(in, xid, x, rec); done || err != nil {

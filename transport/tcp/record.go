@@ -32,6 +32,7 @@ type records struct {
 	left int
 	last bool
 	mark [4]byte
+	head [8]byte // of the record, for who reads it
 }
 
 func newRecords(r io.Reader) *records { return &records{r: bufio.NewReaderSize(r, readAhead)} }

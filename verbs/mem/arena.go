@@ -55,6 +55,13 @@ func (a *Arena) Seg(off, n int) Seg {
 	return Seg{Arena: a, Off: off, Len: n}
 }
 
+// Discard gives the pages of n bytes from off back to the system, both multiples of its page
+// size: they read as zeros from then on. No device may have them pinned, and nobody may
+// use them meanwhile.
+func (a *Arena) Discard(off, n int) error {
+	return os.NewSyscallError("madvise", unix.Madvise(a.Seg(off, n).Bytes(), unix.MADV_DONTNEED))
+}
+
 // Close unmaps the arena. Touching its bytes afterwards is a fault, so every
 // registration and lease must be gone. Closing twice is an error.
 func (a *Arena) Close() error {

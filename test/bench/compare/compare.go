@@ -1,20 +1,28 @@
 package compare
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/rdmafs/rdmafs/internal/workload"
 )
 
-// System is a way to mount the one directory that all measure on.
+// System is a way to mount a directory.
 type System struct {
-	Name    string
-	Dir     string // mount point
+	Name string
+	Dir  string // mount point
+	// Data is the directory that the mount shows, where what a workload needs is made;
+	// empty if the server must not be surprised so: then it is made through the mount.
+	Data    string
 	Mount   func(dir string) error
 	Unmount func(dir string) error
-	// PID is the process that serves the mount, while it is mounted; needed for
-	// Size.CPU.
-	PID func() (int, error)
+	// PID is the process that serves the mount, while it is mounted on a directory. It
+	// is nil if there is none.
+	PID func(dir string) (int, error)
+	// Calls counts the mount's calls to its server; nil if nothing does.
+	Calls func(dir string) (uint64, error)
 }
 
 // with mounts, runs f, and unmounts.
@@ -26,34 +34,45 @@ func (s *System) with(f func() error) (err error) {
 	return f()
 }
 
-// Results are the values of all rounds, by metric and system.
-type Results struct {
-	Metrics []Metric                        // in the order measured
-	Values  map[string]map[string][]float64 // metric → system → one value a round
-}
-
-// Metric is what is measured.
-type Metric struct {
-	Name, Unit string
-	Cost       bool // less is better
-}
-
-// Run measures every system in each round, turn by turn, and reports each
-// figure to progress, a line each. Every other round has the systems in reverse,
-// so that none always comes after the same other one.
-func Run(systems []*System, rounds int, size Size, progress func(line string)) (*Results, error) {
-	r := &Results{Values: make(map[string]map[string][]float64)}
-	turns := size.turns()
-	for _, m := range slices.Concat(turns...) {
-		r.Metrics = append(r.Metrics, m.Metric)
-		r.Values[m.Name] = make(map[string][]float64)
+// meter measures what the system spends while it is mounted.
+func (s *System) meter() (workload.Meter, error) {
+	calls := func() (uint64, error) { return s.Calls(s.Dir) }
+	if s.Calls == nil {
+		calls = nil
 	}
+	if s.PID != nil {
+		pid, err := s.PID(s.Dir)
+		return workload.ProcessMeter(pid, calls), err
+	}
+	if calls == nil {
+		return nil, nil
+	}
+	return func(bool) (workload.Spent, error) {
+		n, err := calls()
+		return workload.Spent{workload.RPCs: float64(n)}, err
+	}, nil
+}
+
+// Config says what Run does.
+type Config struct {
+	Workloads []*workload.Workload
+	Rounds    int
+	Size      workload.Size
+	Scratch   string // of workload.Run
+	// Progress is told each figure, a line each.
+	Progress func(line string)
+}
+
+// Run measures every system in each round, turn by turn. Every other round has the
+// systems in reverse, so that none always comes after the same other one.
+func Run(ctx context.Context, systems []*System, cfg Config) (*Results, error) {
+	r := newResults(systems, cfg.Workloads)
 	order := slices.Clone(systems)
-	for round := range rounds {
-		for _, turn := range turns {
+	for round := range cfg.Rounds {
+		for _, w := range cfg.Workloads {
 			for _, s := range order {
-				if err := r.measure(s, turn, round, progress); err != nil {
-					return nil, err
+				if err := r.turn(ctx, s, w, round, &cfg); err != nil {
+					return nil, fmt.Errorf("%s on %s: %w", w.Name, s.Name, err)
 				}
 			}
 		}
@@ -62,52 +81,39 @@ func Run(systems []*System, rounds int, size Size, progress func(line string)) (
 	return r, nil
 }
 
-// measure is the turn of one system.
-func (r *Results) measure(s *System, turn []metric, round int, progress func(line string)) error {
-	for _, m := range turn {
-		v, err := m.measure(s)
-		if err != nil {
-			return fmt.Errorf("%s on %s: %w", m.Name, s.Name, err)
-		}
-		progress(fmt.Sprintf("round %d: %s: %s: %.0f %s", round+1, s.Name, m.Name, v, m.Unit))
-		r.Values[m.Name][s.Name] = append(r.Values[m.Name][s.Name], v)
+// turn is that of one system with one workload.
+func (r *Results) turn(ctx context.Context, s *System, w *workload.Workload, round int, cfg *Config) error {
+	if _, skipped := r.Skipped[w.Name][s.Name]; skipped {
+		return nil
 	}
-	return nil
-}
-
-// Median of a system's values.
-func (r *Results) Median(metric, system string) float64 { return median(r.Values[metric][system]) }
-
-// Ratio is that of two systems' medians.
-func (r *Results) Ratio(metric, system, base string) float64 {
-	return r.Median(metric, system) / r.Median(metric, base)
-}
-
-// Gain is how much better a system did than base: the median of the rounds'
-// ratios, and the quartiles. More than 1 is better, also where less of a Metric
-// is. ok is false if a value is too small to be measured.
-func (r *Results) Gain(m Metric, system, base string) (mid, low, high float64, ok bool) {
-	a, b := r.Values[m.Name][system], r.Values[m.Name][base]
-	if m.Cost {
-		a, b = b, a
+	run := &workload.Run{Place: workload.Dir(s.Data), Size: cfg.Size, Scratch: cfg.Scratch}
+	prepare := func() error { return w.Prepare(ctx, run) }
+	var err error
+	if s.Data != "" {
+		err = prepare()
+	} else {
+		run.Place = workload.Dir(s.Dir)
+		err = s.with(prepare)
 	}
-	var gains []float64
-	for i := range a {
-		if a[i] <= 0 || b[i] <= 0 {
-			return 0, 0, 0, false
-		}
-		gains = append(gains, a[i]/b[i])
+	if err == nil {
+		run.Place = workload.Dir(s.Dir)
+		err = s.with(func() (err error) {
+			if run.Meter, err = s.meter(); err != nil {
+				return err
+			}
+			res, err := w.Measure(ctx, run)
+			if err != nil {
+				return err
+			}
+			r.add(w.Name, s.Name, res)
+			cfg.Progress(fmt.Sprintf("round %d: %s: %s: %.0f %s", round+1, s.Name, w.Name, res.Rate(), w.Unit))
+			return nil
+		})
 	}
-	slices.Sort(gains)
-	n := len(gains)
-	return median(gains), gains[n/4], gains[n-1-n/4], true
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	n := len(v)
-	if n%2 == 1 {
-		return v[n/2]
+	if skip := (*workload.SkipError)(nil); errors.As(err, &skip) {
+		r.skip(w.Name, s.Name, skip.Reason)
+		cfg.Progress(fmt.Sprintf("%s: %s: %v", s.Name, w.Name, skip))
+		return nil
 	}
-	return (v[n/2-1] + v[n/2]) / 2
+	return err
 }

@@ -4,41 +4,51 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/rdmafs/rdmafs/internal/workload"
 )
 
-// TestRun takes a plain directory for two mounts.
+// tiny is a run that takes no time.
+func tiny(t *testing.T, names string) Config {
+	return Config{
+		Workloads: workload.Matching(regexp.MustCompile(names)), Rounds: 2, Scratch: t.TempDir(),
+		Size:     workload.Size{FileMiB: 1, Files: 3, ListFiles: 4, TreeFiles: 5, Random: 5 * time.Millisecond},
+		Progress: func(line string) { t.Log(line) },
+	}
+}
+
+// TestRun takes a plain directory for two mounts, of which one may be prepared behind
+// its back.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
-	f, err := os.OpenFile(filepath.Join(dir, "probe"), os.O_CREATE|os.O_RDWR|unix.O_DIRECT, 0o600)
-	if errors.Is(err, unix.EINVAL) {
-		t.Skip("the temporary directory does not take direct I/O")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
 	var turns []string
-	system := func(name string) *System {
-		return &System{Name: name, Dir: dir,
+	system := func(name, data string) *System {
+		return &System{Name: name, Dir: dir, Data: data,
 			Mount:   func(string) error { turns = append(turns, name); return nil },
 			Unmount: func(string) error { turns = append(turns, "-"+name); return nil },
+			PID:     func(string) (int, error) { return os.Getpid(), nil },
+			Calls:   func(string) (uint64, error) { return 1, nil },
 		}
 	}
-	size := Size{FileMiB: 1, SmallFiles: 3, ListFiles: 4, Random: 10 * time.Millisecond}
-	r, err := Run([]*System{system("a"), system("b")}, 2, size, func(line string) { t.Log(line) })
+	cfg := tiny(t, ".")
+	r, err := Run(t.Context(), []*System{system("a", dir), system("b", "")}, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range r.Metrics {
-		for _, s := range []string{"a", "b"} {
-			v := r.Values[m.Name][s]
-			if len(v) != 2 || slices.Min(v) <= 0 {
-				t.Errorf("%s of %s: %v", m.Name, s, v)
+	for _, w := range r.Workloads {
+		for _, s := range r.Systems {
+			if _, skipped := r.Skipped[w.Name][s]; skipped {
+				continue
+			}
+			v, ok := r.Rate(w.Name, s)
+			calls, counted := r.Cost(workload.RPCs, w.Name, s)
+			if !ok || v.Low <= 0 || len(r.Rates[w.Name][s]) != cfg.Rounds || !counted || calls != 0 {
+				t.Errorf("%s of %s: %v, %v calls", w.Name, s, r.Rates[w.Name][s], calls)
 			}
 		}
 	}
@@ -53,8 +63,19 @@ func TestRun(t *testing.T) {
 			t.Fatalf("%s while %s is mounted", turn, open)
 		}
 	}
-	if left, err := os.ReadDir(filepath.Join(dir, "small")); err != nil || len(left) > 0 {
-		t.Errorf("%d small files left, %v", len(left), err)
+	var text strings.Builder
+	for _, table := range r.Tables([]Pair{{"a", "b"}}) {
+		if err := errors.Join(table.Text(&text), table.Markdown(&text)); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range table.Rows {
+			if len(row) != len(table.Head) {
+				t.Errorf("%s: row %q, head %q", table.Title, row, table.Head)
+			}
+		}
+	}
+	if !strings.Contains(text.String(), "a ÷ b") {
+		t.Error(text.String())
 	}
 }
 
@@ -65,43 +86,90 @@ func TestFailureUnmounts(t *testing.T) {
 		Mount:   func(string) error { mounted++; return nil },
 		Unmount: func(string) error { mounted--; return boom },
 	}
-	_, err := Run([]*System{s}, 1, Size{FileMiB: 1}, func(line string) { t.Log(line) })
+	_, err := Run(t.Context(), []*System{s}, tiny(t, "^create$"))
 	if !errors.Is(err, os.ErrNotExist) || !errors.Is(err, boom) || mounted != 0 {
 		t.Errorf("%v, mounted %d times more than unmounted", err, mounted)
 	}
 }
 
+// TestSkipped: what cannot be run on a system leaves a reason, and the others go on.
+func TestSkipped(t *testing.T) {
+	dir := t.TempDir()
+	nothing := func(string) error { return nil }
+	cfg := tiny(t, "^(git clone|create)$")
+	cfg.Scratch = ""
+	r, err := Run(t.Context(), []*System{{Name: "s", Dir: dir, Data: dir, Mount: nothing, Unmount: nothing}}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.Rate("git clone", "s"); ok || r.Skipped["git clone"]["s"] == "" {
+		t.Errorf("%v", r.Skipped)
+	}
+	if _, ok := r.Rate("create", "s"); !ok || len(r.Costs) > 0 {
+		t.Errorf("%v, %v", r.Rates, r.Costs)
+	}
+}
+
 func TestGain(t *testing.T) {
-	r := &Results{Values: map[string]map[string][]float64{
-		"rate": {"old": {100, 200, 100}, "new": {110, 180, 130}},
-		"cost": {"old": {100, 200, 100}, "new": {200, 200, 50}},
-		"four": {"old": {100, 100, 100, 100}, "new": {400, 100, 300, 200}},
-		"none": {"old": {0}, "new": {1}},
-	}}
 	for _, c := range []struct {
-		m              Metric
-		mid, low, high float64
-		ok             bool
+		now, before []float64
+		want        Spread
+		ok          bool
 	}{
-		{Metric{Name: "rate"}, 1.1, 0.9, 1.3, true},
-		{Metric{Name: "cost", Cost: true}, 1, 0.5, 2, true},
-		{Metric{Name: "four"}, 2.5, 2, 3, true},
-		{Metric{Name: "none"}, 0, 0, 0, false},
+		{[]float64{110, 180, 130}, []float64{100, 200, 100}, Spread{0.9, 1.1, 1.3}, true},
+		{[]float64{400, 100, 300, 200}, []float64{100, 100, 100, 100}, Spread{2, 2.5, 3}, true},
+		{[]float64{1}, []float64{0}, Spread{}, false},
+		{[]float64{1}, nil, Spread{}, false},
+		{nil, nil, Spread{}, false},
 	} {
-		mid, low, high, ok := r.Gain(c.m, "new", "old")
-		if mid != c.mid || low != c.low || high != c.high || ok != c.ok {
-			t.Errorf("%s: %v, %v to %v, %v", c.m.Name, mid, low, high, ok)
+		r := &Results{Rates: map[string]map[string][]float64{"w": {"now": c.now, "before": c.before}},
+			Costs: map[workload.Kind]map[string]map[string][]float64{workload.CPU: {"w": {"now": c.before, "before": c.now}}}}
+		if got, ok := r.Gain("w", "now", "before"); got != c.want || ok != c.ok {
+			t.Errorf("%v after %v: %v, %v", c.now, c.before, got, ok)
+		}
+		if got, ok := r.CostGain(workload.CPU, "w", "now", "before"); got != c.want || ok != c.ok {
+			t.Errorf("cost %v after %v: %v, %v", c.before, c.now, got, ok)
 		}
 	}
 }
 
-func TestMedian(t *testing.T) {
+func TestSpread(t *testing.T) {
 	for _, c := range []struct {
 		v    []float64
-		want float64
-	}{{[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 2, 3}, 2.5}, {[]float64{7}, 7}} {
-		if got := median(c.v); got != c.want {
+		want Spread
+	}{
+		{[]float64{3, 1, 2}, Spread{1, 2, 3}}, {[]float64{4, 1, 2, 3}, Spread{2, 2.5, 3}},
+		{[]float64{7}, Spread{7, 7, 7}}, {[]float64{5, 1, 4, 2, 3}, Spread{2, 3, 4}},
+	} {
+		if got, ok := spread(c.v); got != c.want || !ok {
 			t.Errorf("%v: %v, want %v", c.v, got, c.want)
 		}
+	}
+}
+
+// TestChange: the verdict counts what is worse, and what may be.
+func TestChange(t *testing.T) {
+	names := []string{"better", "worse", "unsure", "absent"}
+	r := &Results{Rates: map[string]map[string][]float64{
+		"better": {"m": {2, 2, 2}, "m before": {1, 1, 1}},
+		"worse":  {"m": {1, 1, 1}, "m before": {2, 2, 2}},
+		"unsure": {"m": {1, 1, 4}, "m before": {2, 2, 2}},
+	}, Costs: map[workload.Kind]map[string]map[string][]float64{
+		workload.RPCs: {"better": {"m": {1}, "m before": {2}}},
+		workload.CPU:  {"better": {"m": {1e9, 1e9, 1e9}, "m before": {2e9, 2e9, 2e9}}},
+	}}
+	for _, n := range names {
+		r.Workloads = append(r.Workloads, Workload{Name: n, Unit: "files/s"})
+	}
+	table, verdict := r.Change([]string{"m"}, func(name string) string { return name + " before" })
+	if want := []string{"better", "m", "files/s", "1.00", "2.00", "2.00", "2.00 to 2.00", "",
+		"2.00", "1.00", "–", "–", "200000", "100000", "2.00"}; !reflect.DeepEqual(table.Rows[0], want) {
+		t.Errorf("%q, want %q", table.Rows[0], want)
+	}
+	if len(table.Rows) != 3 || table.Rows[1][7] != "worse" || table.Rows[2][7] != "perhaps worse" {
+		t.Errorf("%q", table.Rows)
+	}
+	if !strings.Contains(verdict, "Of 3 rows 1 are worse by more than 5 %; 1 more are") {
+		t.Error(verdict)
 	}
 }

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 
+	"github.com/rdmafs/rdmafs/internal/workload"
 	"github.com/rdmafs/rdmafs/test/bench/compare"
 )
 
@@ -22,7 +25,10 @@ const (
 )
 
 // size is what an emulated machine does in some seconds a workload.
-var size = compare.Size{FileMiB: 128, SmallFiles: 400, ListFiles: 2000, Random: 3 * time.Second}
+var size = workload.Size{FileMiB: 64, Files: 300, ListFiles: 2000, TreeFiles: 150, Random: 2 * time.Second}
+
+// chosen are the workloads; the others would take long there and say little more.
+var chosen = regexp.MustCompile(`^(sequential .*|random .*(depth 1|16 threads|aio 16)|create.*|stat, cold|open.*|rename|unlink|mkdir|rmdir|ls.*|untar|tar.*|rm.*)$`)
 
 // inside measures in the guest.
 func inside(o options) error {
@@ -32,26 +38,48 @@ func inside(o options) error {
 		return err
 	}
 	defer os.Remove(dir)
+	stats := func(dir string) (r mountStats, err error) {
+		out, err := exec.Command(o.bin, "stats", "--json", dir).Output()
+		if err != nil {
+			return r, fmt.Errorf("rdmafs stats: %w", err)
+		}
+		return r, json.Unmarshal(out, &r)
+	}
 	rdmafs := func(name, words string) *compare.System {
-		return &compare.System{Name: name, Dir: dir,
+		return &compare.System{Name: name, Dir: dir, Data: "/export",
 			Mount:   func(dir string) error { return command(o.bin, "mount", source, dir, "-o", words) },
 			Unmount: func(dir string) error { return command(o.bin, "umount", dir) },
+			PID: func(dir string) (int, error) {
+				r, err := stats(dir)
+				return r.PID, err
+			},
+			Calls: func(dir string) (uint64, error) {
+				r, err := stats(dir)
+				return r.Calls.Calls, err
+			},
 		}
 	}
 	linux := func(name, words string) *compare.System {
-		return &compare.System{Name: name, Dir: dir,
+		return &compare.System{Name: name, Dir: dir, Data: "/export",
 			Mount: func(dir string) error {
 				return command("mount", "-t", "nfs", "-o", "vers=3,nolock,"+words, source, dir)
 			},
 			Unmount: func(dir string) error { return command("umount", dir) },
+			Calls:   workload.KernelCalls,
 		}
 	}
-	r, err := compare.Run([]*compare.System{
+	names := chosen
+	if o.workloads != "" {
+		if names, err = regexp.Compile(o.workloads); err != nil {
+			return err
+		}
+	}
+	r, err := compare.Run(context.Background(), []*compare.System{
 		rdmafs(rdmafsRDMA, "proto=rdma,rdma=ibv"),
 		linux(linuxRDMA, "proto=rdma,port=20049"),
 		rdmafs(rdmafsTCP, "proto=tcp"),
 		linux(linuxTCP, "proto=tcp"),
-	}, o.rounds, size, func(line string) { log.Print(line) })
+	}, compare.Config{Workloads: workload.Matching(names), Rounds: o.rounds, Size: size, Progress: func(line string) { log.Print(line) }})
 	if err != nil {
 		return err
 	}
@@ -60,6 +88,12 @@ func inside(o options) error {
 		return err
 	}
 	return os.WriteFile(o.out, b, 0o644)
+}
+
+// mountStats is what rdmafs stats says.
+type mountStats struct {
+	PID   int
+	Calls struct{ Calls uint64 }
 }
 
 func command(name string, args ...string) error {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rdmafs/rdmafs/internal/workload"
 	"github.com/rdmafs/rdmafs/test/bench/compare"
 )
 
@@ -59,15 +60,34 @@ func replace(page, table string) (string, error) {
 	return head + begin + "\n" + table + end + tail, nil
 }
 
-// markdown is a row a workload. The last column, of one mount alone, shows what
-// the emulated machine can do.
+// markdown is a row a workload. The last columns show what the emulated machine can do
+// with one mount alone, and how many calls to the server an operation, or 1 MiB, took
+// rdmafs and Linux.
 func markdown(r *compare.Results) string {
 	var b strings.Builder
-	b.WriteString("| workload | rdmafs ÷ Linux, RDMA | rdmafs ÷ Linux, TCP | rdmafs, RDMA ÷ TCP | Linux, RDMA |\n|---|---|---|---|---|\n")
-	for _, m := range r.Metrics {
-		fmt.Fprintf(&b, "| %s | **%.2f** | %.2f | %.2f | %.0f %s |\n", m.Name,
-			r.Ratio(m.Name, rdmafsRDMA, linuxRDMA), r.Ratio(m.Name, rdmafsTCP, linuxTCP), r.Ratio(m.Name, rdmafsRDMA, rdmafsTCP),
-			r.Median(m.Name, linuxRDMA), m.Unit)
+	b.WriteString("| workload | rdmafs ÷ Linux, RDMA | rdmafs ÷ Linux, TCP | rdmafs, RDMA ÷ TCP | Linux, RDMA | calls, rdmafs | calls, Linux |\n|---|---|---|---|---|---|---|\n")
+	for _, w := range r.Workloads {
+		linux, ok := r.Rate(w.Name, linuxRDMA)
+		if !ok {
+			continue
+		}
+		ratio := func(system, base string) string {
+			a, ok := r.Rate(w.Name, system)
+			b, ok2 := r.Rate(w.Name, base)
+			if !ok || !ok2 {
+				return "–"
+			}
+			return fmt.Sprintf("%.2f", a.Mid/b.Mid)
+		}
+		calls := func(system string) string {
+			if n, ok := r.Cost(workload.RPCs, w.Name, system); ok {
+				return fmt.Sprintf("%.2f", n)
+			}
+			return "–"
+		}
+		fmt.Fprintf(&b, "| %s | **%s** | %s | %s | %.0f %s | %s | %s |\n", w.Name,
+			ratio(rdmafsRDMA, linuxRDMA), ratio(rdmafsTCP, linuxTCP), ratio(rdmafsRDMA, rdmafsTCP),
+			linux.Mid, w.Unit, calls(rdmafsRDMA), calls(linuxRDMA))
 	}
 	return b.String()
 }

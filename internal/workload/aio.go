@@ -1,4 +1,4 @@
-package compare
+package workload
 
 import (
 	"os"
@@ -38,7 +38,11 @@ type event struct {
 	Res2   int64
 }
 
-const opRead = 0 // IOCB_CMD_PREAD
+// IOCB_CMD_PREAD and IOCB_CMD_PWRITE.
+const (
+	opRead  = 0
+	opWrite = 1
+)
 
 func newQueue(depth int) (*queue, error) {
 	q := &queue{events: make([]event, depth)}
@@ -56,11 +60,11 @@ func (q *queue) close() error {
 	return nil
 }
 
-// read starts to read into b, which lies outside of Go's heap and is lent until
-// the event with the slot comes.
-func (q *queue) read(f *os.File, b []byte, offset int64, slot int) error {
+// submit starts to read into b or to write it. b lies outside of Go's heap and is lent
+// until the event with the slot comes.
+func (q *queue) submit(op uint16, fd int, b []byte, offset int64, slot int) error {
 	r := &request{
-		Data: uint64(slot), Opcode: opRead, FD: uint32(f.Fd()),
+		Data: uint64(slot), Opcode: op, FD: uint32(fd),
 		Buffer: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), Bytes: uint64(len(b)), Offset: offset,
 	}
 	for {

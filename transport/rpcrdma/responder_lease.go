@@ -12,10 +12,10 @@ import (
 )
 
 // leasePayload is transport.Request.Lease: memory of the call's own, as much as
-// the client's chunks can take. Only a handler that asks for more than that has
-// recourse to the pool, where it does not wait.
-func (k *serverCall) leasePayload(n int) (mem.Seg, error) {
-	if n < 0 || n > k.c.s.cfg.MaxPayload+headRoom {
+// the peer's chunks can take. Only a handler that asks for more than that has
+// recourse to what the connection lends, for which it does not wait.
+func (k *served) leasePayload(n int) (mem.Seg, error) {
+	if n < 0 || n > k.rules.maxLease {
 		return mem.Seg{}, longbuf.ErrTooLarge
 	}
 	if n <= k.lease.Len-k.spare {
@@ -28,7 +28,7 @@ func (k *serverCall) leasePayload(n int) (mem.Seg, error) {
 		k.used = min(longbuf.RoundUp(k.used+n, plan.Align), k.scratch.Len)
 		return s, nil
 	}
-	s, err := k.c.s.pool.Try(&k.c.acct, n)
+	s, err := k.host.lendNow(n)
 	if err != nil {
 		return mem.Seg{}, err
 	}
@@ -36,13 +36,13 @@ func (k *serverCall) leasePayload(n int) (mem.Seg, error) {
 	return s.Slice(0, n), nil
 }
 
-// leaseUnoffered is leasePayload for replies by read chunks, for which clients
+// leaseUnoffered is leasePayload for replies by read chunks, for which peers
 // offer nothing whose size could be leased beforehand. A call that holds no
-// memory waits for it; the server's limits see to it that it comes.
-func (k *serverCall) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error) {
+// memory waits for it; the connection's limits see to it that it comes.
+func (k *served) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error) {
 	s, err := k.leasePayload(n)
 	if errors.Is(err, longbuf.ErrNone) && k.lease.Len == 0 && len(k.extra) == 0 {
-		if s, err = k.c.s.pool.Lease(ctx, nil, &k.c.acct, n); err == nil {
+		if s, err = k.host.lend(ctx, n); err == nil {
 			k.extra = append(k.extra, s)
 			s = s.Slice(0, n)
 		}
@@ -51,10 +51,10 @@ func (k *serverCall) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error)
 }
 
 // standsInLease reports whether bytes of the reply stand in what the call has leased.
-func (k *serverCall) standsInLease() bool {
+func (k *served) standsInLease() bool {
 	for _, v := range k.payloads[:k.added] {
 		for _, s := range v {
-			if s.Len > 0 && s.Arena == k.c.s.pool.Arena {
+			if s.Len > 0 && k.leased(s) {
 				return true
 			}
 		}
@@ -63,21 +63,21 @@ func (k *serverCall) standsInLease() bool {
 }
 
 // giveBack returns what the call has leased. No work request may name it any more.
-func (k *serverCall) giveBack() {
+func (k *served) giveBack() {
 	if k.lease.Len > 0 {
-		k.c.s.pool.Release(&k.c.acct, k.lease)
+		k.host.takeBack(k.lease)
 		k.lease, k.spare = mem.Seg{}, 0
 	}
 	for _, s := range k.extra {
-		k.c.s.pool.Release(&k.c.acct, s)
+		k.host.takeBack(s)
 	}
 	k.extra = k.extra[:0]
 }
 
 // addPayload is transport.Request.AddPayload.
-func (k *serverCall) addPayload(v transport.Payload) int {
+func (k *served) addPayload(v transport.Payload) int {
 	for _, s := range v {
-		if s.Len > 0 && !k.lent(s) {
+		if s.Len > 0 && !k.leased(s) && !partOf(s, k.scratch) {
 			panic("rpcrdma: payload of a reply is not in memory leased for it")
 		}
 	}
@@ -89,17 +89,20 @@ func (k *serverCall) addPayload(v transport.Payload) int {
 	return k.added - 1
 }
 
-func (k *serverCall) lent(s mem.Seg) bool {
-	in := func(o mem.Seg) bool {
-		return s.Arena == o.Arena && s.Off >= o.Off && s.Off+s.Len <= o.Off+o.Len
-	}
-	if in(k.lease) || in(k.scratch) {
+// leased reports whether s is part of what the call has leased, besides scratch.
+func (k *served) leased(s mem.Seg) bool {
+	if partOf(s, k.lease) {
 		return true
 	}
 	for _, o := range k.extra {
-		if in(o) {
+		if partOf(s, o) {
 			return true
 		}
 	}
 	return false
+}
+
+// partOf reports whether s is part of o.
+func partOf(s, o mem.Seg) bool {
+	return s.Arena == o.Arena && s.Off >= o.Off && s.Off+s.Len <= o.Off+o.Len
 }

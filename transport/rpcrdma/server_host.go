@@ -1,0 +1,134 @@
+package rpcrdma
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
+	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// How a server's connection is the host of its client's calls.
+
+// makeRules is what holds for all calls of the client's.
+func (c *serverConn) makeRules() {
+	cfg, caps := &c.s.cfg, c.s.dev.Caps()
+	c.rules = rules{
+		handler: c, provider: caps.Provider, peer: c.peer, versions: cfg.Versions,
+		log: cfg.Log.With("client", c.peer), count: &c.s.count,
+		chunks1: true, invalidate1: c.invalidate,
+		maxPull: cfg.MaxPayload + headRoom, maxReadChunks: plan.MaxReadChunks, maxLease: cfg.MaxPayload + headRoom, maxReply: math.MaxInt,
+		maxSGE: caps.MaxSGE, maxMessage: caps.MaxMessage, zeros: c.arena.Seg(c.padAt(), padRoom),
+	}
+	if c.back != nil {
+		c.rules.back = c.back
+	}
+}
+
+// Serve is the handler of the client's calls.
+func (c *serverConn) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
+	if q.Prog == rfc5666.ConfigProgram {
+		return c.configure(ctx, q)
+	}
+	return c.s.handler.Serve(ctx, q)
+}
+
+func (k *serverCall) readable() bool { return k.c.readable.Load() }
+
+// read is host's.
+func (k *serverCall) read(ctx context.Context) error {
+	c, wr := k.c, &k.wrs[0]
+	select {
+	case c.reads <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.busy.Add(1)
+	k.reads.Add(1)
+	wr.ID, wr.Signaled = uint64(k.id), true
+	if _, err := c.conn.PostSend(k.wrs); err != nil {
+		return fmt.Errorf("RDMA Read of %d bytes: %w", wr.Local.Len(), err)
+	}
+	return nil
+}
+
+// awaitReads is host's.
+func (k *serverCall) awaitReads(ctx context.Context) error {
+	if k.reads.Add(-1) == 0 {
+		return nil
+	}
+	select {
+	case <-k.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pulled is called for every RDMA Read completed.
+func (k *serverCall) pulled() {
+	if k.reads.Add(-1) == 0 {
+		k.done <- struct{}{}
+	}
+}
+
+func (k *serverCall) lend(ctx context.Context, n int) (mem.Seg, error) {
+	return k.c.s.pool.Lease(ctx, nil, &k.c.acct, n)
+}
+
+func (k *serverCall) lendNow(n int) (mem.Seg, error) { return k.c.s.pool.Try(&k.c.acct, n) }
+
+func (k *serverCall) takeBack(s mem.Seg) { k.c.s.pool.Release(&k.c.acct, s) }
+
+// grant is host's.
+func (k *serverCall) grant() (credits int, err error) {
+	c := k.c
+	credits = c.s.grant(k.asked)
+	if err = k.repost(); err == nil {
+		err = c.postReceives(c.conn, min(credits+c.otherReceives(), c.receives()))
+	}
+	credits = max(1, credits-c.exposer.out()) // RFC 5666 section 11
+	if err == nil {
+		c.granted.Store(int32(credits))
+	}
+	return credits, err
+}
+
+// post is host's.
+func (k *serverCall) post(ctx context.Context) error {
+	k.refs.Add(1) // the completion's
+	return k.c.post(ctx, k.id, k.wrs, k.wc[:])
+}
+
+// post posts wrs for the call of that number, in groups of which each has a
+// token. The last completion of a group gives the token back.
+func (c *serverConn) post(ctx context.Context, id int, wrs []verbs.SendWR, wc []verbs.Completion) error {
+	for len(wrs) > 0 {
+		g := wrs[:min(len(wrs), groupWRs)]
+		wrs = wrs[len(g):]
+		for i := range g {
+			g[i].ID = uint64(id)
+		}
+		g[len(g)-1].Signaled = true
+		select {
+		case c.sends <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.gone:
+			return errLinkDead
+		}
+		c.busy.Add(1)
+		n, reaped, err := c.conn.PostAndReap(g, wc)
+		for _, w := range wc[:reaped] {
+			c.sent(w)
+		}
+		if err != nil {
+			return fmt.Errorf("work request %d of %d: %w", n, len(g), err)
+		}
+	}
+	return nil
+}
