@@ -40,7 +40,8 @@ test-race:
 
 # Mounts under faults, held to a model. TORTURE=10m for less than an hour,
 # TORTURE_SEED=n to repeat a run, TORTURE_CELLS=regexp to choose fault/transport/kind,
-# each once if TORTURE is not given, TORTURE_LONG=1 for the long faults of an hour's run.
+# each once if TORTURE is not given, TORTURE_LONG=1 for the long faults of an hour's run,
+# TORTURE_WORDS=fuse=ring or other mount options for every mount.
 torture: setup build
 	$(GO) build -o $(BIN)/torture ./test/torture/cmd/torture
 	@$(BIN)/torture $${TORTURE:+-for $$TORTURE} -seed $${TORTURE_SEED:-0} -cells "$${TORTURE_CELLS:-}" $${TORTURE_LONG:+-long}

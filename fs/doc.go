@@ -19,8 +19,8 @@
 // No caller's credential is cached: process numbers are used again, and processes
 // drop groups.
 //
-// Goroutines: go-fuse starts one for each request and ends them before Wait
-// returns; runWatch polls the blocked ones, runPrune bounds how many inodes the
+// Goroutines: go-fuse, or fs/ring with Config.Over, starts one for each request and
+// ends them before Wait returns; runWatch polls the blocked ones, runPrune bounds how many inodes the
 // kernel knows. Both live from Mount until the mount's context ends. runInvalidate
 // runs for one direct write each, if many wait for pages (pages.go). Wait joins
 // them all.

@@ -36,8 +36,8 @@ type Config struct {
 	// ReadAheadKiB, when positive, is what the kernel's own read-ahead is
 	// raised to where we may (root).
 	ReadAheadKiB int
-	// Over is how requests come from the kernel: OverDevice, OverRing or OverAuto; ""
-	// is OverDevice.
+	// Over is how requests come from the kernel: OverDevice or OverRing; "" is
+	// OverDevice.
 	Over string
 	// Log may be nil. It is told once of what the mount cannot do.
 	Log *slog.Logger

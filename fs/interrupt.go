@@ -57,6 +57,7 @@ func (f *FS) begin(cancel <-chan struct{}, h *fuse.InHeader) *opContext {
 	c := opContexts.Get().(*opContext)
 	c.Context, c.w, c.cancel, c.pid, c.asked, c.write = f.ctx, &f.watch, cancel, h.Pid, f.cache.Mark(), false
 	c.watched, c.ended, c.interrupted, c.unseen = false, false, false, false
+	c.checkAt = time.Time{}
 	return c
 }
 

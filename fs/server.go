@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"log/slog"
 	"os"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -13,7 +12,6 @@ import (
 const (
 	OverDevice = "dev"  // by reading /dev/fuse
 	OverRing   = "ring" // by io_uring
-	OverAuto   = "auto" // by io_uring where that can be had
 )
 
 // server is what FS needs of what talks to the kernel: a *fuse.Server or a
@@ -28,14 +26,8 @@ type server interface {
 
 // mountServer mounts, and has the kernel told what the server can do.
 func (f *FS) mountServer(plan *mountPlan, o *fuse.MountOptions) error {
-	if f.cfg.Over == OverRing || f.cfg.Over == OverAuto {
-		err := f.mountRing(plan, o)
-		if err == nil || f.cfg.Over == OverRing {
-			return err
-		}
-		if f.cfg.Log != nil {
-			f.cfg.Log.Debug("requests come by /dev/fuse", slog.Any("as", err))
-		}
+	if f.cfg.Over == OverRing {
+		return f.mountRing(plan, o)
 	}
 	return f.mountDevice(plan, o)
 }
@@ -73,6 +65,7 @@ func (f *FS) mountRing(plan *mountPlan, o *fuse.MountOptions) error {
 	if err == nil {
 		if err = s.Register(); err == nil {
 			f.server, f.device, f.over = s, device, OverRing
+			f.watch.loseInterrupts()
 			// The kernel may wait for requests of this very queue before it takes a
 			// notification: some of the queue's entries must be free to serve them.
 			f.invalidating = make(chan struct{}, min(maxInvalidating, s.FirstEntries()/2))

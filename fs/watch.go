@@ -17,6 +17,7 @@ type watch struct {
 	mu     sync.Mutex
 	ops    []*opContext
 	writes int   // how many of them are WRITEs
+	lossy  bool  // interrupts may be lost; see loseInterrupts
 	active bool  // runWatch polls, or is about to
 	err    error // the mount was torn down
 }
@@ -156,13 +157,27 @@ func (w *watch) due(now time.Time) (due []dueRequest) {
 			default:
 			}
 		}
-		unread := c.write && w.writes >= crowdedWrites // its interrupt may not be read
+		if w.lossy && !c.interrupted && c.checkAt.IsZero() {
+			c.checkAt = now.Add(killPollInterval)
+		}
+		unread := w.lossy || c.write && w.writes >= crowdedWrites // its interrupt may not be read
 		if (c.interrupted || unread) && !now.Before(c.checkAt) {
 			c.checkAt = now.Add(killPollInterval)
 			due = append(due, dueRequest{c, c.turn, c.pid})
 		}
 	}
 	return due
+}
+
+// loseInterrupts has the threads of all requests that are blocked for long checked
+// without an interrupt. The kernel sends none for a signal that comes while it
+// copies a request into a ring (Linux 6.18: request_wait_answer finds FR_SENT not
+// set yet, and fuse_uring_prepare_send does not look for FR_INTERRUPTED after it has
+// set that, as fuse_dev_do_read does).
+func (w *watch) loseInterrupts() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lossy = true
 }
 
 // end cancels every request, including later ones.

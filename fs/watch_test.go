@@ -62,6 +62,42 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// TestLostInterrupt: where interrupts may be lost, the thread of a request that is
+// blocked for long is checked all the same; if it cannot be inspected, the request
+// goes on.
+func TestLostInterrupt(t *testing.T) {
+	f := &FS{cache: new(cache.Cache), ctx: t.Context()}
+	f.watch.loseInterrupts()
+	looks := map[uint32]int{}
+	killed := map[uint32]verdict{2: unseen}
+	f.watch.check = func(pid uint32) verdict { looks[pid]++; return killed[pid] }
+	var all []*opContext
+	for pid := range uint32(3) {
+		c := f.begin(make(chan struct{}), &fuse.InHeader{Caller: fuse.Caller{Pid: pid}})
+		c.Done()
+		defer c.end()
+		all = append(all, c)
+	}
+	now := time.Unix(1, 0)
+	f.watch.poll(now)
+	f.watch.poll(now.Add(killPollInterval - 1))
+	if len(looks) != 0 {
+		t.Errorf("looked at %v before they were blocked for long", looks)
+	}
+	f.watch.poll(now.Add(killPollInterval))
+	killed[1] = dying
+	f.watch.poll(now.Add(2 * killPollInterval))
+	f.watch.poll(now.Add(100 * unseenTimeout))
+	for pid, c := range all {
+		if want := pid == 1; isClosed(c.Done()) != want {
+			t.Errorf("the request of thread %d was cancelled: %t", pid, !want)
+		}
+	}
+	if looks[1] != 2 {
+		t.Errorf("%d looks at the one that was killed, want 2", looks[1])
+	}
+}
+
 // TestManyBlockedWrites: when so many WRITEs are blocked that interrupts may not be
 // read, the threads of all of them are checked, but of no other request.
 func TestManyBlockedWrites(t *testing.T) {

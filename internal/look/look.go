@@ -154,8 +154,15 @@ func (s *Seen) walk(path string, before func()) {
 // maxLinks is how many symbolic links the kernel follows in a path.
 const maxLinks = 40
 
-// Dead says that s.At lies on a FUSE mount whose daemon has ended.
-func (s *Seen) Dead() bool { return s.Errno == syscall.ENOTCONN || s.Errno == syscall.ECONNABORTED }
+// Dead says that s.At lies on a FUSE mount whose daemon has ended. ECANCELED is what
+// the kernel says while it takes back the io_urings of one.
+func (s *Seen) Dead() bool {
+	switch s.Errno {
+	case syscall.ENOTCONN, syscall.ECONNABORTED, syscall.ECANCELED:
+		return true
+	}
+	return false
+}
 
 func (s *Seen) fail(err error) {
 	if !errors.As(err, &s.Errno) {

@@ -33,7 +33,7 @@ type Options struct {
 	Reg                    string // "window", "region", or "" for what the adapter has
 	ReadOnly               bool
 	// AllowOther, DefaultPermissions, Fuse and Over are for the FUSE mount; Over is
-	// "dev", "ring" or "auto".
+	// "dev" or "ring".
 	AllowOther, DefaultPermissions bool
 	Fuse                           []string
 	Over                           string

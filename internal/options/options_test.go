@@ -44,6 +44,8 @@ func TestParse(t *testing.T) {
 			o.AcRegMin, o.NoAC, o.ReadOnly, o.AllowOther = 0, true, true, true
 		}},
 		{[]string{"allow_other,default_permissions"}, func(o *Options) { o.AllowOther, o.DefaultPermissions = true, true }},
+		{[]string{"fuse=ring"}, func(o *Options) { o.Over = "ring" }},
+		{[]string{"fuse=ring,fuse=auto"}, func(o *Options) { o.Over = "dev" }},
 		{[]string{"_netdev,noauto,x-systemd.automount,x-foo=bar,comment=a b,nofail,defaults"}, func(*Options) {}},
 		{[]string{"sec=sys,mountproto=tcp,mountvers=3,lookupcache=all,cto,fg,intr,nointr,nolock,local_lock=all"}, func(*Options) {}},
 		{[]string{"nosuid,nodev,noexec"}, func(o *Options) { o.Fuse = []string{"nosuid", "nodev", "noexec"} }},

@@ -94,6 +94,14 @@ func msgp(o *Options, v string, has bool) error {
 	return nil
 }
 
+// over takes how requests come from the kernel; auto is a choice of this version's.
+func over(o *Options, v string) {
+	if v == "auto" {
+		v = "dev"
+	}
+	o.Over = v
+}
+
 // rdmaDev takes the name of a device, which only one provider has.
 func rdmaDev(o *Options, v string, has bool) error {
 	if !has || v == "" {

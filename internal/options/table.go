@@ -95,8 +95,8 @@ var Table = []Option{
 	{Name: "allow_other", Meaning: "let other users in; the server decides who may walk where", NFS: "always so", set: flag(func(o *Options) { o.AllowOther = true })},
 	{Name: "default_permissions", Meaning: "the kernel checks mode bits, and asks less: for servers without access control lists",
 		set: flag(func(o *Options) { o.DefaultPermissions = true })},
-	{Name: "fuse", Value: "dev|ring|auto", Default: "dev", Meaning: "how requests come from the kernel: by reading /dev/fuse, or by io_uring (Linux 6.14, switched on by root); " +
-		"auto takes io_uring where it can be had", set: oneOf([]string{"dev", "ring", "auto"}, func(o *Options, v string) { o.Over = v })},
+	{Name: "fuse", Value: "dev|ring|auto", Default: "auto", Meaning: "how requests come from the kernel: by reading /dev/fuse, or by io_uring (Linux 6.14, switched on by root); " +
+		"auto is dev, as ring is not at least as fast in everything (docs/performance.md)", set: oneOf([]string{"dev", "ring", "auto"}, over)},
 	{Name: "acregmin", Value: "N", Default: "3", Meaning: attributesMeaning, Detail: "seconds for which attributes of a file that has just changed are used before they are revalidated", NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcRegMin = d })},
 	{Name: "acregmax", Value: "N", Default: "60", Meaning: attributesMeaning, Detail: "the same of a file that has not changed for long; in between, the time doubles with each revalidation that finds no change", NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcRegMax = d })},
 	{Name: "acdirmin", Value: "N", Default: "30", Meaning: attributesMeaning, Detail: "as acregmin, of directories, and of the names in them", NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcDirMin = d })},

@@ -248,13 +248,19 @@ func TestKillBlocked(t *testing.T) {
 // TestKilledDaemon: what is left of a mount whose daemon was killed says what to
 // do, and a umount and a new mount find no obstacle in it.
 func TestKilledDaemon(t *testing.T) {
+	t.Run("dev", func(t *testing.T) { killDaemons(t, "") })
+	t.Run("ring", func(t *testing.T) { killDaemons(t, "fuse=ring") })
+}
+
+func killDaemons(t *testing.T, words string) {
+	needRing(t, words)
 	s := startServer(t, serverOptions{mode: 0o1777})
 	for _, w := range [][]string{nil, asUser(t)} {
 		dir := t.TempDir()
 		if w != nil {
 			dir = userDir(t)
 		}
-		o := Options{Words: s.words("rdma", ""), Wrapper: w, Dir: dir}
+		o := Options{Words: s.words("rdma", words), Wrapper: w, Dir: dir}
 		m := Mount(t, s.source(), o)
 		pid, exited := daemon(t, m)
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

@@ -22,6 +22,9 @@ const (
 	BinaryEnv = "RDMAFS_TEST_BINARY"
 	// TreeEnv names a tree to copy.
 	TreeEnv = "RDMAFS_TEST_TREE"
+	// WordsEnv has further mount options for every mount of the tests, such as
+	// fuse=ring.
+	WordsEnv = "RDMAFS_TEST_WORDS"
 )
 
 var build = sync.OnceValues(func() (string, error) {

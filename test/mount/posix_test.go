@@ -5,14 +5,12 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/test/posix"
-	"github.com/rdmafs/rdmafs/test/ringtest"
 )
 
 // ways are the ways of a call that the whole suite runs over.
 var ways = []struct {
 	name, proto, words string
 	server             serverOptions
-	ring               bool // needs FUSE over io_uring
 }{
 	{name: "iwarp", proto: "rdma"},
 	{name: "iwarp-crc", proto: "rdma", words: "crc"},
@@ -27,15 +25,13 @@ var ways = []struct {
 	{name: "roce-noddp", proto: "rdma", words: "noddp", server: serverOptions{roce: true}},
 	{name: "roce-nconnect", proto: "rdma", words: "nconnect=4", server: serverOptions{roce: true}},
 	{name: "tcp", proto: "tcp"},
-	{name: "ring", proto: "rdma", words: "fuse=ring", ring: true},
+	{name: "ring", proto: "rdma", words: "fuse=ring"},
 }
 
 func TestPosix(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
-			if w.ring {
-				ringtest.On(t)
-			}
+			needRing(t, w.words)
 			s := startServer(t, w.server)
 			m := s.mount(t, w.proto, w.words)
 			posix.Run(t, m.Dir)

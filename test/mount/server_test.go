@@ -5,9 +5,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/test/ringtest"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
@@ -17,7 +19,16 @@ import (
 
 func TestMain(m *testing.M) {
 	Isolate()
+	off := func() {}
+	if strings.Contains(os.Getenv(WordsEnv), "fuse=ring") {
+		var err error
+		if off, err = ringtest.SwitchOn(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	code := m.Run()
+	off()
 	if races := RemoveBinary(); races != "" {
 		fmt.Fprintf(os.Stderr, "data races in the daemon:\n%s", races)
 		code = 1
@@ -103,6 +114,15 @@ func startServer(t testing.TB, o serverOptions) *server {
 	return s
 }
 
+// needRing skips a test whose mount options ask for FUSE over io_uring if that
+// cannot be had.
+func needRing(t *testing.T, words string) {
+	t.Helper()
+	if strings.Contains(words, "fuse=ring") {
+		ringtest.On(t)
+	}
+}
+
 // words are the mount options that reach the server.
 func (s *server) words(proto, more string) string {
 	port := s.tcp.Port()
@@ -113,8 +133,10 @@ func (s *server) words(proto, more string) string {
 	if proto == "rdma" && s.client.IsValid() {
 		w += ",rdma=roce,srcaddr=" + s.client.String()
 	}
-	if more != "" {
-		w += "," + more
+	for _, further := range []string{more, os.Getenv(WordsEnv)} {
+		if further != "" {
+			w += "," + further
+		}
 	}
 	return w
 }

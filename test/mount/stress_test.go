@@ -91,9 +91,11 @@ func TestStressData(t *testing.T) {
 		{protos: [2]string{"rdma", "rdma"}, words: "nconnect=2"},
 		{protos: [2]string{"tcp", "tcp"}, words: "nconnect=2"},
 		{protos: [2]string{"rdma", "tcp"}, words: "wsize=8192,rsize=8192", badDisk: true},
+		{protos: [2]string{"rdma", "tcp"}, words: "fuse=ring"},
 	} {
 		seed := first + uint64(k)
-		t.Run(fmt.Sprintf("%s+%s,seed=%d", c.protos[0], c.protos[1], seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s+%s,%s,seed=%d", c.protos[0], c.protos[1], c.words, seed), func(t *testing.T) {
+			needRing(t, c.words)
 			w := &faultyCalls{badDisk: c.badDisk, r: rand.New(rand.NewPCG(seed, 0))}
 			s := startServer(t, serverOptions{lossy: true, faults: &nfsd.Faults{Before: w.disturb, After: w.disturb, Sync: w.sync}})
 			var dirs []string

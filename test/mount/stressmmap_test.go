@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/test/ringtest"
 	"github.com/rdmafs/rdmafs/verbs/roce/rocetest"
 )
 
@@ -64,7 +65,7 @@ func TestStressMappings(t *testing.T) {
 	if first == 0 {
 		first = rand.Uint64()
 	}
-	for k, c := range []struct{ name, proto string }{{"iwarp", "rdma"}, {"roce", "rdma"}, {"tcp", "tcp"}} {
+	for k, c := range []struct{ name, proto string }{{"iwarp", "rdma"}, {"roce", "rdma"}, {"tcp", "tcp"}, {"ring", "rdma"}} {
 		seed := first + uint64(k)
 		t.Run(fmt.Sprintf("%s,seed=%d", c.name, seed), func(t *testing.T) {
 			var s mmapServer
@@ -75,7 +76,13 @@ func TestStressMappings(t *testing.T) {
 			}
 			t.Cleanup(func() { t.Log(p.end(t)) })
 			role := mmapRole{Seed: seed, Export: s.Export}
+			if c.name == "ring" {
+				ringtest.On(t)
+			}
 			for _, words := range s.Words {
+				if c.name == "ring" {
+					words += ",fuse=ring"
+				}
 				role.Mounts = append(role.Mounts, mountRetrying(t, s.Source, words).Dir)
 			}
 			user := role.start(t)

@@ -225,8 +225,14 @@ func (c *run) options() string {
 		// A second device needs an address of its own.
 		words += ",srcaddr=" + secondAddr
 	}
+	if w := os.Getenv(wordsEnv); w != "" {
+		words += "," + w
+	}
 	return words
 }
+
+// wordsEnv has further mount options for every mount.
+const wordsEnv = "TORTURE_WORDS"
 
 const secondAddr = "10.77.0.3"
 

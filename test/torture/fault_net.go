@@ -2,6 +2,8 @@ package torture
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -116,4 +118,12 @@ func (c *run) underWeather(w netns.Weather) error {
 }
 
 // broken are the errors of a mount that is gone.
-var broken = []syscall.Errno{syscall.ENOTCONN, syscall.ECONNABORTED, syscall.EIO, syscall.EFAULT}
+var broken = brokenErrors()
+
+func brokenErrors() []syscall.Errno {
+	all := []syscall.Errno{syscall.ENOTCONN, syscall.ECONNABORTED, syscall.EIO, syscall.EFAULT}
+	if strings.Contains(os.Getenv(wordsEnv), "fuse=ring") {
+		all = append(all, syscall.ECANCELED, syscall.EINTR) // what was under way when the daemon died
+	}
+	return all
+}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rdmafs/rdmafs/test/ringtest"
 )
 
 // Main is the command. Its words are its arguments.
@@ -147,6 +149,13 @@ func coordinate(words []string) (ok bool, err error) {
 	}
 	if os.Geteuid() != 0 {
 		return false, errors.New("it makes namespaces and mounts, and so needs root")
+	}
+	if strings.Contains(os.Getenv(wordsEnv), "fuse=ring") {
+		off, err := ringtest.SwitchOn()
+		if err != nil {
+			return false, err
+		}
+		defer off()
 	}
 	dir, err := os.MkdirTemp("", "rdmafs-torture.")
 	if err != nil {
