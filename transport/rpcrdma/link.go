@@ -10,6 +10,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -35,7 +36,7 @@ type link struct {
 	// many calls as there are credits for; stopBack ends their context.
 	back       []backCall
 	calledBack chan call
-	rules      *rules
+	rules      *responder.Rules
 	stopBack   context.CancelFunc
 	close      sync.Once
 
