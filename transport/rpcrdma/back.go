@@ -5,6 +5,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -18,8 +19,9 @@ const maxBackLong = 64 << 10
 
 // backCall serves calls of the server's on a link, one at a time: there are as many as credits granted.
 type backCall struct {
-	served
-	l *link
+	responder.Call
+	l    *link
+	recv int // the receive buffer that holds the message
 	// id is the ID of its work requests, out what of them is being posted.
 	id   uint64
 	out  sender
@@ -38,7 +40,7 @@ func (c *DialerConfig) backBytes() int {
 	if c.CallbackCredits == 0 {
 		return 0
 	}
-	return c.CallbackCredits*(c.receiveSize()+c.backCallBytes()) + padRoom
+	return c.CallbackCredits*(c.receiveSize()+c.backCallBytes()) + responder.PadRoom
 }
 
 // makeBack makes what serves the server's calls; next gives it memory.
@@ -49,11 +51,11 @@ func (l *link) makeBack(next func(n int) mem.Seg) {
 	}
 	l.calledBack = make(chan call, cfg.CallbackCredits)
 	l.back = make([]backCall, cfg.CallbackCredits)
-	l.rules = &rules{zeros: next(padRoom)}
+	l.rules = &responder.Rules{Zeros: next(responder.PadRoom)}
 	for i := range l.back {
 		k, n, buf := &l.back[i], cfg.InlineSend, next(cfg.backCallBytes())
 		*k = backCall{l: l, id: uint64(cfg.Credits+i) << 1, sent: make(chan struct{}, 1), own: buf.Slice(2*n, buf.Len-2*n)}
-		k.serveOn(k, l.rules, buf.Slice(0, n), buf.Slice(n, n))
+		k.Init(k, l.rules, nil, buf.Slice(0, n), buf.Slice(n, n))
 	}
 }
 
@@ -71,12 +73,12 @@ func (l *link) startBack(ctx context.Context) {
 // setRules sets what holds for all calls of the server's.
 func (l *link) setRules() {
 	cfg, caps := &l.d.cfg, l.d.cfg.Device.Caps()
-	*l.rules = rules{
-		handler: cfg.Callbacks, provider: caps.Provider, peer: l.conn.RemoteAddr().Addr().Unmap().String(), versions: AllVersions,
-		log: cfg.Log.With("server", cfg.Addr), count: &serverCounters{},
-		unwritten: true,
-		maxPull:   cfg.backLong(), maxReadChunks: wire.MaxReadSegments, maxLease: cfg.backLong() + cfg.InlineSend, maxReply: maxBackLong,
-		maxSGE: caps.MaxSGE, maxMessage: caps.MaxMessage, zeros: l.rules.zeros,
+	*l.rules = responder.Rules{
+		Handler: cfg.Callbacks, Provider: caps.Provider, Peer: l.conn.RemoteAddr().Addr().Unmap().String(), Versions: AllVersions,
+		Log: cfg.Log.With("server", cfg.Addr), Count: &responder.Counters{},
+		Unwritten: true,
+		MaxPull:   cfg.backLong(), MaxReadChunks: wire.MaxReadSegments, MaxLease: cfg.backLong() + cfg.InlineSend, MaxReply: maxBackLong,
+		MaxSGE: caps.MaxSGE, MaxMessage: caps.MaxMessage, Zeros: l.rules.Zeros,
 	}
 }
 
@@ -103,50 +105,50 @@ type call struct {
 
 // run carries out the call a.
 func (k *backCall) run(ctx context.Context, a call) {
-	k.recv, k.hdr, k.pad = a.buf, a.hdr, a.padding
-	k.msg = k.buf.Slice(0, k.l.sendInline())
-	k.carryOut(ctx, k.l.bufs[a.buf].Bytes()[:a.len], a.header)
-	k.release()
+	k.recv, k.Hdr, k.Pad = a.buf, a.hdr, a.padding
+	k.SetRoom(k.l.sendInline())
+	k.CarryOut(ctx, k.l.bufs[a.buf].Bytes()[:a.len], a.header)
+	k.Release()
 }
 
-// readable reports whether the server serves RDMA Reads at all, by the connection and
+// Readable reports whether the server serves RDMA Reads at all, by the connection and
 // by the Connection Configuration Protocol. Here one at a time is under way.
-func (k *backCall) readable() bool {
+func (k *backCall) Readable() bool {
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
 	return k.l.reads > 0
 }
 
-// read is host's.
-func (k *backCall) read(ctx context.Context) error {
-	if err := k.post(ctx); err != nil {
+// Read is responder.Host's.
+func (k *backCall) Read(ctx context.Context) error {
+	if err := k.Post(ctx); err != nil {
 		k.l.fail(err)
 		return plan.Refuse(wire.ErrSystem, wire.Fault{}, "link lost")
 	}
 	return nil
 }
 
-// awaitReads is host's: read has waited.
-func (k *backCall) awaitReads(context.Context) error { return nil }
+// AwaitReads is responder.Host's: Read has waited.
+func (k *backCall) AwaitReads(context.Context) error { return nil }
 
-func (k *backCall) lend(context.Context, int) (mem.Seg, error) { return k.own, nil }
+func (k *backCall) Lend(context.Context, int) (mem.Seg, error) { return k.own, nil }
 
-func (k *backCall) lendNow(int) (mem.Seg, error) { return mem.Seg{}, longbuf.ErrTooLarge }
+func (k *backCall) LendNow(int) (mem.Seg, error) { return mem.Seg{}, longbuf.ErrTooLarge }
 
-func (k *backCall) takeBack(mem.Seg) {}
+func (k *backCall) TakeBack(mem.Seg) {}
 
-// grant is host's.
-func (k *backCall) grant() (credits int, err error) {
+// Grant is responder.Host's.
+func (k *backCall) Grant() (credits int, err error) {
 	k.l.d.stats.callbacks.Add(1)
 	_, err = k.l.conn.PostRecv([]verbs.RecvWR{k.l.receive(k.recv)})
 	return k.l.d.cfg.CallbackCredits, err
 }
 
-// post posts k.wrs and waits until they are done, groupWRs at a time: requests
+// Post posts k.WRs and waits until they are done, groupWRs at a time: requests
 // of which none is signaled may fill the send queue, and nobody be told that
 // there is room again.
-func (k *backCall) post(ctx context.Context) error {
-	for rest := k.wrs; len(rest) > 0; rest = rest[len(k.out.wrs):] {
+func (k *backCall) Post(ctx context.Context) error {
+	for rest := k.WRs; len(rest) > 0; rest = rest[len(k.out.wrs):] {
 		k.out.wrs = rest[:min(len(rest), groupWRs)]
 		for i := range k.out.wrs {
 			k.out.wrs[i].ID = k.id
@@ -176,5 +178,5 @@ func (k *backCall) awaitSent(ctx context.Context) error {
 	}
 }
 
-// abandon is host's.
-func (k *backCall) abandon(_ context.Context, err error) { k.l.fail(err) }
+// Abandon is responder.Host's.
+func (k *backCall) Abandon(_ context.Context, err error) { k.l.fail(err) }

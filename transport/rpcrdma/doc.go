@@ -10,17 +10,17 @@
 // # The rooms
 //
 // Packages: wire has the transport headers, plan decides how messages travel, credit is flow control, longbuf the memory for
-// what fits no inline buffer, rfc5666 what that RFC had besides. Here:
+// what fits no inline buffer, layout says where data of a message that has come stands, responder carries out calls,
+// rfc5666 has what that RFC had besides. Here:
 //
 //   - the requester makes calls on a connection (requester.go, exchange.go, marshal.go, slot.go, replied.go, reply.go,
 //     amend.go) and knows of that connection what the interface port says. A client's link is one, and so is a server's
 //     backchannel (server_back.go);
 //   - the link is a client's connection: receives and reaping (link.go, reap.go), posting (link_port.go, stall.go),
 //     the version in force (version.go, control.go);
-//   - the responder carries out calls (responder*.go). Of the connection that they come by it knows what the interface
-//     host says, and rules are what differs between the directions. A server's connection is a host (server_host.go), and
-//     so is a client's link for the calls that the server makes (back.go);
-//   - the server is its connections, and what arrives on them (server.go, server_conn.go, server_call.go);
+//   - the server is its connections, and what arrives on them (server.go, server_conn.go, server_call.go). A connection is
+//     the host of package responder for its client's calls (server_host.go), and so is a client's link for the calls that
+//     the server makes (back.go);
 //   - props are version 2's properties, of both ends (props.go, props_exchange.go);
 //   - corners of RFC 5666 hook into the requester where they are configured (msgp.go, fetch.go, configure.go).
 //
@@ -68,8 +68,8 @@
 //
 // A Server takes clients from listeners. A call belongs to one worker from its
 // arrival until its reply is posted (server_call.go): the header is checked,
-// memory for all of it is leased, read chunks are pulled, the handler runs (responder.go),
-// and responder_reply.go sends what it has encoded, as package plan has decided.
+// memory for all of it is leased, read chunks are pulled, the handler runs (responder/call.go),
+// and responder/reply.go sends what it has encoded, as package plan has decided.
 //
 // Calls that a server makes on a client's link are carried out by the same code under other rules: in version 1 they
 // have no chunks, write chunks stay unused, memory is the call's own instead of leased, and one call at a time uses each

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/layout"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -115,7 +116,7 @@ func (l corners) pull(ctx context.Context, s *slot) error {
 				off, done = off+n, done+n
 			}
 		}
-		s.layout.chunks = append(s.layout.chunks, chunkData{pos: c.Pos, data: s.lease.Slice(c.Off, c.Len).Bytes()})
+		s.layout.Chunks = append(s.layout.Chunks, layout.Chunk{Pos: c.Pos, Data: s.lease.Slice(c.Off, c.Len).Bytes()})
 	}
 	for all := s.wrs; len(all) > 0; all = all[len(s.wrs):] {
 		if l.reads == 0 {

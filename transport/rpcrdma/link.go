@@ -11,6 +11,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/turn"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -37,7 +38,7 @@ type link struct {
 	// many calls as there are credits for; stopBack ends their context.
 	back       []backCall
 	calledBack chan call
-	rules      *rules
+	rules      *responder.Rules
 	stopBack   context.CancelFunc
 	close      sync.Once
 

@@ -1,6 +1,7 @@
 package rpcrdma
 
 import (
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/layout"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 )
@@ -77,7 +78,7 @@ func (r *requester) replied(h wire.Header, m arrived) (free int) {
 	}
 	s.reply, r.scratch = r.scratch, s.reply
 	free, s.buf = s.buf, m.buf
-	s.headerLen, s.replyLen, s.layout = m.header, m.len, received{padding: m.padding}
+	s.headerLen, s.replyLen, s.layout = m.header, m.len, layout.Received{Padding: m.padding}
 	s.state = slotReplied
 	r.wakeLater(s)
 	return free

@@ -3,6 +3,7 @@ package rpcrdma
 import (
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/layout"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 )
@@ -25,13 +26,13 @@ func (r *requester) decode(s *slot, xid uint32, c *transport.Call) error {
 		r.stats.received.Add(uint64(len(body)))
 	}
 	for _, n := range s.placed {
-		if n != inline {
+		if n != layout.Inline {
 			r.stats.received.Add(uint64(n))
 		}
 	}
 	s.r.Reset(body, c.Recv)
-	s.layout.placed = s.placed
-	s.layout.layOut(&s.r)
+	s.layout.Placed = s.placed
+	s.layout.LayOut(&s.r)
 	return oncrpc.DecodeReply(&s.r, xid, c)
 }
 
@@ -41,7 +42,7 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 		return nil, s.fault
 	}
 	h := &s.reply
-	if len(h.Lists.Read) > 0 && len(s.layout.chunks) == 0 {
+	if len(h.Lists.Read) > 0 && len(s.layout.Chunks) == 0 {
 		return nil, badReply("it has a read list") // RFC 8166 section 4.3.1
 	}
 	if err := s.readWriteList(c); err != nil {
@@ -61,9 +62,9 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 	switch {
 	case h.Proc != wire.ProcNoMsg:
 		body = b[s.headerLen:]
-	case len(s.layout.chunks) > 0:
-		body = s.layout.chunks[0].data
-		s.layout.chunks = s.layout.chunks[1:]
+	case len(s.layout.Chunks) > 0:
+		body = s.layout.Chunks[0].Data
+		s.layout.Chunks = s.layout.Chunks[1:]
 	default:
 		body = s.longReply.Bytes()[:long]
 	}
@@ -89,7 +90,7 @@ func (s *slot) readWriteList(c *transport.Call) error {
 		return badReply("%d write chunks, %d were offered", len(got), len(offered))
 	}
 	for range c.Recv {
-		s.placed = append(s.placed, inline)
+		s.placed = append(s.placed, layout.Inline)
 	}
 	for i := range got {
 		n, err := returned(got[i], offered[i])

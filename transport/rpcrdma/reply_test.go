@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/layout"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
@@ -105,7 +106,7 @@ func FuzzReply(f *testing.F) {
 				t.Fatalf("error %v", err)
 			}
 			for i, p := range s.placed {
-				if p != inline && p > c.Recv[i].Len()+xdr.Pad(c.Recv[i].Len()) {
+				if p != layout.Inline && p > c.Recv[i].Len()+xdr.Pad(c.Recv[i].Len()) {
 					t.Fatalf("%d bytes placed in %d", p, c.Recv[i].Len())
 				}
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -147,14 +148,10 @@ type ServerStats struct {
 
 // serverCounters is ServerStats while it counts.
 type serverCounters struct {
-	calls, replies, connects, connectFails        atomic.Uint64
-	sent, received                                atomic.Uint64
-	inline, readChunks, positionZero              atomic.Uint64
-	writeChunks, replyChunks, longReplies         atomic.Uint64
-	invalidations, rejects, drops                 atomic.Uint64
-	readReplies, dones, backward                  atomic.Uint64
-	versErrors, chunkErrors, ignored              atomic.Uint64
-	reads, writes, bytesRead, bytesWritten, conns atomic.Uint64
+	responder.Counters
+	calls, connects, connectFails, received atomic.Uint64
+	rejects, drops, conns                   atomic.Uint64
+	dones, backward, ignored                atomic.Uint64
 }
 
 // Server is the responder: it serves a transport.Handler to clients of RPC
@@ -317,18 +314,18 @@ func (s *Server) Stats() ServerStats {
 	n := &s.count
 	st := ServerStats{
 		Stats: transport.Stats{
-			Calls: n.calls.Load(), Replies: n.replies.Load(),
+			Calls: n.calls.Load(), Replies: n.Replies.Load(),
 			Connects: n.connects.Load(), ConnectFails: n.connectFails.Load(),
-			BytesSent: n.sent.Load(), BytesReceived: n.received.Load(),
-			InlineCalls: n.inline.Load(), ReadChunks: n.readChunks.Load(), PositionZero: n.positionZero.Load(),
-			WriteChunks: n.writeChunks.Load(), ReplyChunks: n.replyChunks.Load(), LongReplies: n.longReplies.Load(),
-			RemoteInvalidations: n.invalidations.Load(),
+			BytesSent: n.Sent.Load(), BytesReceived: n.received.Load(),
+			InlineCalls: n.Inline.Load(), ReadChunks: n.ReadChunks.Load(), PositionZero: n.PositionZero.Load(),
+			WriteChunks: n.WriteChunks.Load(), ReplyChunks: n.ReplyChunks.Load(), LongReplies: n.LongReplies.Load(),
+			RemoteInvalidations: n.Invalidations.Load(),
 		},
 		Conns: n.conns.Load(), Rejects: n.rejects.Load(), Drops: n.drops.Load(),
-		VersErrors: n.versErrors.Load(), ChunkErrors: n.chunkErrors.Load(), Ignored: n.ignored.Load(),
-		Reads: n.reads.Load(), Writes: n.writes.Load(),
-		BytesRead: n.bytesRead.Load(), BytesWritten: n.bytesWritten.Load(),
-		ReadReplies: n.readReplies.Load(), Dones: n.dones.Load(), BackwardCalls: n.backward.Load(),
+		VersErrors: n.VersErrors.Load(), ChunkErrors: n.ChunkErrors.Load(), Ignored: n.ignored.Load(),
+		Reads: n.Reads.Load(), Writes: n.Writes.Load(),
+		BytesRead: n.BytesRead.Load(), BytesWritten: n.BytesWritten.Load(),
+		ReadReplies: n.ReadReplies.Load(), Dones: n.dones.Load(), BackwardCalls: n.backward.Load(),
 		Memory: s.pool.Stats(),
 	}
 	s.mu.Lock()

@@ -194,9 +194,9 @@ func (b *backchannel) take(ctx context.Context, k *serverCall, xid uint32, deliv
 
 // reply takes an RPC reply of n bytes, of which header are the transport's.
 func (b *backchannel) reply(ctx context.Context, k *serverCall, header, n int) bool {
-	return b.take(ctx, k, k.hdr.XID, func(*slot) {
-		b.scratch, k.hdr = k.hdr, b.scratch
-		k.recv = b.replied(b.scratch.Header, arrived{buf: k.recv, header: header, len: n, padding: k.pad})
+	return b.take(ctx, k, k.Hdr.XID, func(*slot) {
+		b.scratch, k.Hdr = k.Hdr, b.scratch
+		k.recv = b.replied(b.scratch.Header, arrived{buf: k.recv, header: header, len: n, padding: k.Pad})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -14,9 +15,10 @@ import (
 // serverCall is one call, from the time a worker takes it up until its reply's
 // Send has completed; then it is used again. Between, it belongs to the worker.
 type serverCall struct {
-	served
-	c  *serverConn
-	id int
+	responder.Call
+	c    *serverConn
+	id   int
+	recv int // the receive buffer that holds the message
 	// ctl takes messages about properties, with ctlUsed bytes of which those sent with this call are taken.
 	ctl     mem.Seg
 	ctlUsed int
@@ -41,10 +43,11 @@ type serverCall struct {
 func newServerCall(c *serverConn, id int, buf mem.Seg) *serverCall {
 	most := c.s.cfg.InlineOut
 	k := &serverCall{c: c, id: id, ctl: buf.Slice(2*most, ctlBytes), done: make(chan struct{}, 1)}
-	k.serveOn(k, &c.rules, buf.Slice(0, most), buf.Slice(most, most))
+	var opens responder.Opener
 	if c.exposer != nil {
-		k.exposure, k.opens = &exposure{}, k
+		k.exposure, opens = &exposure{}, k
 	}
+	k.Init(k, &c.rules, opens, buf.Slice(0, most), buf.Slice(most, most))
 	return k
 }
 
@@ -60,16 +63,16 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	}()
 	in := k.c.recvBuf(a.recv).Bytes()[:a.n]
 	h, err := wire.ParseHeader(in, k.c.s.cfg.Versions)
-	k.hdr.Header, k.asked, k.pad = h, h.Credits, nil
-	k.setRoom()
+	k.Hdr.Header, k.asked, k.Pad = h, h.Credits, nil
+	k.SetRoom(k.c.sendInline(h.Version)) // as much as the client's receives are known to be
 	at := 0
 	var other wire.Message
 	switch {
 	case err != nil:
 	case h.Proc == wire.ProcMsg || h.Proc == wire.ProcNoMsg:
-		at, err = k.hdr.Parse(in)
+		at, err = k.Hdr.Parse(in)
 	case h.Proc == wire.ProcMsgP:
-		at, k.pad, err = rfc5666.Parse(&k.hdr, in)
+		at, k.Pad, err = rfc5666.Parse(&k.Hdr, in)
 	default:
 		other, _, err = wire.Parse(in, AllVersions)
 	}
@@ -80,7 +83,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	if h.Version == Version2 {
 		k.c.props.begin(0)
 		if err := k.sendDue(ctx); err != nil {
-			k.abandon(ctx, err)
+			k.Abandon(ctx, err)
 			return
 		}
 	}
@@ -104,7 +107,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 	case *wire.Optional:
 		// None is known here; replies are not answered.
 		if m.Direction == wire.DirCall {
-			k.sendError(ctx, &h, wire.ErrInvalOption, wire.Fault{})
+			k.SendError(ctx, &h, wire.ErrInvalOption, wire.Fault{})
 		} else {
 			k.ignore(ctx)
 		}
@@ -119,12 +122,12 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 func (k *serverCall) refuse(ctx context.Context, bad *wire.ParseError, n int) {
 	switch {
 	case !bad.Fixed:
-		k.abandon(ctx, bad)
+		k.Abandon(ctx, bad)
 	case bad.Answer == 0 && k.c.back != nil && k.c.back.unreadable(ctx, k, bad, n):
 	case bad.Answer == 0:
 		k.ignore(ctx)
 	default:
-		k.sendError(ctx, &bad.Header, bad.Answer, bad.Fault)
+		k.SendError(ctx, &bad.Header, bad.Answer, bad.Fault)
 	}
 }
 
@@ -138,15 +141,15 @@ func (k *serverCall) call(ctx context.Context, in []byte, at int) {
 		return
 	}
 	if k.c.back != nil {
-		k.c.back.version.Store(k.hdr.Version)
+		k.c.back.version.Store(k.Hdr.Version)
 	}
 	k.c.s.count.calls.Add(1)
-	k.carryOut(ctx, in, at)
+	k.CarryOut(ctx, in, at)
 }
 
-// abandon leaves the call to the end of the connection, and brings that about
+// Abandon leaves the call to the end of the connection, and brings that about
 // unless it has begun.
-func (k *serverCall) abandon(ctx context.Context, err error) {
+func (k *serverCall) Abandon(ctx context.Context, err error) {
 	k.abandoned = true
 	if ctx.Err() == nil {
 		k.c.fail(err)
@@ -157,7 +160,7 @@ func (k *serverCall) abandon(ctx context.Context, err error) {
 // transport's, is the reply to a backward call: then it is handed to that call,
 // if one awaits it.
 func (k *serverCall) isReply(ctx context.Context, in []byte, header int) (reply, awaited bool) {
-	h := &k.hdr
+	h := &k.Hdr
 	xid, isReply, ok := oncrpc.PeekXID(in[header:])
 	// What of version 2 is said to be a reply is one, be it good or bad.
 	reply = ok && isReply && xid == h.XID && h.Proc != wire.ProcNoMsg || h.Version == Version2
@@ -176,7 +179,7 @@ func (k *serverCall) ignore(ctx context.Context) {
 // dismiss gives the receive buffer back, and that is all.
 func (k *serverCall) dismiss(ctx context.Context) {
 	if err := k.repost(); err != nil {
-		k.abandon(ctx, err)
+		k.Abandon(ctx, err)
 	}
 }
 
@@ -192,7 +195,7 @@ func (k *serverCall) repost() error {
 // gives its memory back and frees it for the next.
 func (k *serverCall) unref() {
 	if k.refs.Add(-1) == 0 {
-		k.release()
+		k.Release()
 		k.c.free <- k
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -38,7 +39,7 @@ type serverConn struct {
 	readable   atomic.Bool  // the client serves RDMA Reads
 	configured atomic.Bool  // by the Connection Configuration Protocol
 
-	rules rules
+	rules responder.Rules
 	arena *mem.Arena // receive buffers, then the calls' buffers
 	acct  longbuf.Account
 	props *props // nil unless version 2 may be spoken
@@ -140,7 +141,7 @@ func (c *serverConn) runConn(ctx context.Context, req verbs.Request) {
 // caller closes the arena.
 func (c *serverConn) makeBuffers() (err error) {
 	cfg, calls := &c.s.cfg, c.callsAtOnce()
-	if c.arena, err = mem.NewArena(c.padAt() + padRoom); err != nil {
+	if c.arena, err = mem.NewArena(c.padAt() + responder.PadRoom); err != nil {
 		return err
 	}
 	at := c.buffers() * cfg.receiveSize()
@@ -210,7 +211,7 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 	}
 	c.joined.Wait()
 	for _, k := range c.calls {
-		k.release()
+		k.Release()
 	}
 	c.mu.Lock()
 	c.ended = true
@@ -334,7 +335,7 @@ func (c *serverConn) receive(i int) verbs.RecvWR {
 	return wr
 }
 
-// padAt is where in the arena rules.zeros is, behind all that makeBuffers lays out.
+// padAt is where in the arena rules.Zeros is, behind all that makeBuffers lays out.
 func (c *serverConn) padAt() int {
 	cfg := &c.s.cfg
 	return c.buffers()*cfg.receiveSize() + c.callsAtOnce()*c.callBytes() + cfg.Backward*cfg.backSlotBytes()

@@ -49,10 +49,10 @@ type exposure struct {
 	posting, early bool
 }
 
-// expose makes the requests that open the reply's read chunks to the client, and
+// Expose makes the requests that open the reply's read chunks to the client, and
 // the read list that names them. It waits while the client owes too many
 // RDMA_DONE.
-func (k *serverCall) expose(ctx context.Context, how plan.Reply, head mem.Seg, marks []xdr.Mark) ([]wire.ReadSegment, error) {
+func (k *serverCall) Expose(ctx context.Context, how plan.Reply, head mem.Seg, marks []xdr.Mark) ([]wire.ReadSegment, error) {
 	select {
 	case k.c.exposer.open <- struct{}{}:
 	case <-ctx.Done():
@@ -79,7 +79,7 @@ func (k *serverCall) openAll(how plan.Reply, head mem.Seg, marks []xdr.Mark) (er
 		if how.Into[i] != plan.InRead {
 			continue
 		}
-		for _, s := range k.payloads[m.Index] {
+		for _, s := range k.Payload(m.Index) {
 			if s.Len == 0 {
 				continue
 			}
@@ -100,7 +100,7 @@ func (k *serverCall) open(list []wire.ReadSegment, pos int, s mem.Seg) ([]wire.R
 	}
 	k.exposure.windows = append(k.exposure.windows, w)
 	seg := wire.Segment{Handle: w.Next(s), Length: uint32(s.Len), Offset: w.Addr(s)}
-	k.wrs = append(k.wrs, verbs.SendWR{Op: verbs.OpBind, Window: w, Access: verbs.RemoteRead, Local: k.local(s)})
+	k.WRs = append(k.WRs, verbs.SendWR{Op: verbs.OpBind, Window: w, Access: verbs.RemoteRead, Local: k.Local(s)})
 	return append(list, wire.ReadSegment{Position: uint32(pos), Segment: seg}), nil
 }
 
@@ -109,12 +109,12 @@ func (k *serverCall) owed() error {
 	e := k.c.exposer
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.owed[k.hdr.XID] != nil {
-		return fmt.Errorf("two calls under XID %#x", k.hdr.XID)
+	if e.owed[k.Hdr.XID] != nil {
+		return fmt.Errorf("two calls under XID %#x", k.Hdr.XID)
 	}
 	k.refs.Add(1)
 	k.exposure.at, k.exposure.posting, k.exposure.early = time.Now(), true, false
-	e.owed[k.hdr.XID] = k
+	e.owed[k.Hdr.XID] = k
 	return nil
 }
 
@@ -125,8 +125,8 @@ func (k *serverCall) owed() error {
 func (k *serverCall) doneWith(ctx context.Context) {
 	c, x := k.c, k.c.exposer
 	x.mu.Lock()
-	e := x.owed[k.hdr.XID]
-	delete(x.owed, k.hdr.XID)
+	e := x.owed[k.Hdr.XID]
+	delete(x.owed, k.Hdr.XID)
 	early := e != nil && e.exposure.posting
 	if early {
 		e.exposure.early = true
@@ -142,21 +142,21 @@ func (k *serverCall) doneWith(ctx context.Context) {
 		err = k.shut(ctx, e)
 	}
 	if err != nil {
-		k.abandon(ctx, err)
+		k.Abandon(ctx, err)
 	}
 }
 
 // shut posts the requests that close the chunks of e's reply.
 func (k *serverCall) shut(ctx context.Context, e *serverCall) error {
-	k.wrs = k.wrs[:0]
+	k.WRs = k.WRs[:0]
 	for _, s := range e.exposure.opened {
-		k.wrs = append(k.wrs, verbs.SendWR{Op: verbs.OpLocalInvalidate, RKey: s.Handle})
+		k.WRs = append(k.WRs, verbs.SendWR{Op: verbs.OpLocalInvalidate, RKey: s.Handle})
 	}
-	return k.c.post(ctx, e.id, k.wrs, k.wc[:])
+	return k.c.post(ctx, e.id, k.WRs, k.wc[:])
 }
 
-// published is called when a reply with open chunks has been posted.
-func (k *serverCall) published(ctx context.Context) {
+// Published is called when a reply with open chunks has been posted.
+func (k *serverCall) Published(ctx context.Context) {
 	k.c.exposer.mu.Lock()
 	k.exposure.posting = false
 	early := k.exposure.early
@@ -165,7 +165,7 @@ func (k *serverCall) published(ctx context.Context) {
 		return
 	}
 	if err := k.shut(ctx, k); err != nil {
-		k.abandon(ctx, err)
+		k.Abandon(ctx, err)
 	}
 }
 

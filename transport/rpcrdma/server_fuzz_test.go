@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -134,7 +135,7 @@ type fuzzProgram struct{}
 
 func (fuzzProgram) Serve(_ context.Context, q *transport.Request) transport.AcceptStat {
 	q.Args.Data(1 << 20)
-	n, k, words := int(q.Args.Uint32())%(2<<20), int(q.Args.Uint32())%maxReplyPayloads, int(q.Args.Uint32())%(1<<18)
+	n, k, words := int(q.Args.Uint32())%(2<<20), int(q.Args.Uint32())%responder.MaxPayloads, int(q.Args.Uint32())%(1<<18)
 	for range k {
 		s, err := q.Lease(n)
 		if err != nil {
@@ -209,7 +210,7 @@ func FuzzServerMessage(f *testing.F) {
 			if !conn.closed {
 				t.Error("abandoned, and the connection lives")
 			}
-			k.release()
+			k.Release()
 			k.abandoned = false
 			c.free <- k
 		} else if conn.posted == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -17,15 +18,15 @@ import (
 // makeRules is what holds for all calls of the client's.
 func (c *serverConn) makeRules() {
 	cfg, caps := &c.s.cfg, c.s.dev.Caps()
-	c.rules = rules{
-		handler: c, provider: caps.Provider, peer: c.peer, versions: cfg.Versions,
-		log: cfg.Log.With("client", c.peer), count: &c.s.count,
-		chunks1: true, invalidate1: c.invalidate,
-		maxPull: cfg.MaxPayload + headRoom, maxReadChunks: plan.MaxReadChunks, maxLease: cfg.MaxPayload + headRoom, maxReply: math.MaxInt,
-		maxSGE: caps.MaxSGE, maxMessage: caps.MaxMessage, zeros: c.arena.Seg(c.padAt(), padRoom),
+	c.rules = responder.Rules{
+		Handler: c, Provider: caps.Provider, Peer: c.peer, Versions: cfg.Versions,
+		Log: cfg.Log.With("client", c.peer), Count: &c.s.count.Counters,
+		Chunks1: true, Invalidate1: c.invalidate,
+		MaxPull: cfg.MaxPayload + headRoom, MaxReadChunks: plan.MaxReadChunks, MaxLease: cfg.MaxPayload + headRoom, MaxReply: math.MaxInt, MaxExposed: maxExposed,
+		MaxSGE: caps.MaxSGE, MaxMessage: caps.MaxMessage, Zeros: c.arena.Seg(c.padAt(), responder.PadRoom),
 	}
 	if c.back != nil {
-		c.rules.back = c.back
+		c.rules.Back = c.back
 	}
 }
 
@@ -37,11 +38,11 @@ func (c *serverConn) Serve(ctx context.Context, q *transport.Request) transport.
 	return c.s.handler.Serve(ctx, q)
 }
 
-func (k *serverCall) readable() bool { return k.c.readable.Load() }
+func (k *serverCall) Readable() bool { return k.c.readable.Load() }
 
-// read is host's.
-func (k *serverCall) read(ctx context.Context) error {
-	c, wr := k.c, &k.wrs[0]
+// Read is responder.Host's.
+func (k *serverCall) Read(ctx context.Context) error {
+	c, wr := k.c, &k.WRs[0]
 	select {
 	case c.reads <- struct{}{}:
 	case <-ctx.Done():
@@ -50,14 +51,14 @@ func (k *serverCall) read(ctx context.Context) error {
 	c.busy.Add(1)
 	k.reads.Add(1)
 	wr.ID, wr.Signaled = uint64(k.id), true
-	if _, err := c.conn.PostSend(k.wrs); err != nil {
+	if _, err := c.conn.PostSend(k.WRs); err != nil {
 		return fmt.Errorf("RDMA Read of %d bytes: %w", wr.Local.Len(), err)
 	}
 	return nil
 }
 
-// awaitReads is host's.
-func (k *serverCall) awaitReads(ctx context.Context) error {
+// AwaitReads is responder.Host's.
+func (k *serverCall) AwaitReads(ctx context.Context) error {
 	if k.reads.Add(-1) == 0 {
 		return nil
 	}
@@ -76,16 +77,16 @@ func (k *serverCall) pulled() {
 	}
 }
 
-func (k *serverCall) lend(ctx context.Context, n int) (mem.Seg, error) {
+func (k *serverCall) Lend(ctx context.Context, n int) (mem.Seg, error) {
 	return k.c.s.pool.Lease(ctx, nil, &k.c.acct, n)
 }
 
-func (k *serverCall) lendNow(n int) (mem.Seg, error) { return k.c.s.pool.Try(&k.c.acct, n) }
+func (k *serverCall) LendNow(n int) (mem.Seg, error) { return k.c.s.pool.Try(&k.c.acct, n) }
 
-func (k *serverCall) takeBack(s mem.Seg) { k.c.s.pool.Release(&k.c.acct, s) }
+func (k *serverCall) TakeBack(s mem.Seg) { k.c.s.pool.Release(&k.c.acct, s) }
 
-// grant is host's.
-func (k *serverCall) grant() (credits int, err error) {
+// Grant is responder.Host's.
+func (k *serverCall) Grant() (credits int, err error) {
 	c := k.c
 	credits = c.s.grant(k.asked)
 	if err = k.repost(); err == nil {
@@ -98,10 +99,10 @@ func (k *serverCall) grant() (credits int, err error) {
 	return credits, err
 }
 
-// post is host's.
-func (k *serverCall) post(ctx context.Context) error {
+// Post is responder.Host's.
+func (k *serverCall) Post(ctx context.Context) error {
 	k.refs.Add(1) // the completion's
-	return k.c.post(ctx, k.id, k.wrs, k.wc[:])
+	return k.c.post(ctx, k.id, k.WRs, k.wc[:])
 }
 
 // post posts wrs for the call of that number, in groups of which each has a

@@ -18,9 +18,6 @@ const (
 	maxCtl = wire.FixedLen + 2*(4+wire.MaxProperties/8) + 4 + 12
 )
 
-// setRoom makes msg as long as the client's receives are known to be.
-func (k *serverCall) setRoom() { k.msg = k.buf.Slice(0, k.c.sendInline(k.hdr.Version)) }
-
 // sendInline is the most that a message of the version to the client may hold.
 func (c *serverConn) sendInline(version uint32) int {
 	if version == Version2 && c.props != nil {
@@ -74,16 +71,14 @@ func (k *serverCall) sendDue(ctx context.Context) error {
 		}
 		// The grant in force: for more the receives are not there yet.
 		m.Fixed().Credits = uint32(max(1, k.c.granted.Load()))
-		k.head.Reset(k.ctl.Bytes()[k.ctlUsed:k.ctlUsed], nil)
-		m.Append(&k.head)
-		n := len(k.head.Bytes())
-		k.wrs = append(k.wrs[:0], verbs.SendWR{Op: verbs.OpSend, Local: k.local(k.ctl.Slice(k.ctlUsed, n))})
+		n := len(wire.Encode(k.ctl.Bytes()[k.ctlUsed:], m))
+		k.WRs = append(k.WRs[:0], verbs.SendWR{Op: verbs.OpSend, Local: k.Local(k.ctl.Slice(k.ctlUsed, n))})
 		k.ctlUsed += n
 		k.refs.Add(1) // the completion's
-		if err := k.c.post(ctx, k.id, k.wrs, k.wc[:]); err != nil {
+		if err := k.c.post(ctx, k.id, k.WRs, k.wc[:]); err != nil {
 			return err
 		}
-		k.c.s.count.sent.Add(uint64(n))
+		k.c.s.count.Sent.Add(uint64(n))
 		k.c.props.sent(m)
 	}
 	return nil

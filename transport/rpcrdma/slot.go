@@ -2,6 +2,7 @@ package rpcrdma
 
 import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/layout"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/turn"
@@ -98,7 +99,7 @@ type slot struct {
 	headerLen, replyLen int
 	buf                 int
 	// layout says where the data of the reply stands.
-	layout received
+	layout layout.Received
 	fault  error
 	// sending and invalidating are completions still to come.
 	sending, invalidating bool

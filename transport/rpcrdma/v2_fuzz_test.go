@@ -265,7 +265,7 @@ func FuzzResponder2(f *testing.F) {
 			limit := c.props.sendLimit()
 			k.run(t.Context(), arrival{id, len(msg)})
 			if k.abandoned {
-				k.release()
+				k.Release()
 				k.abandoned = false
 				c.free <- k
 			} else if c.props.posted[id] == 0 {

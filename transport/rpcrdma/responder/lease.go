@@ -1,4 +1,4 @@
-package rpcrdma
+package responder
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // leasePayload is transport.Request.Lease: memory of the call's own, as much as
 // the peer's chunks can take. Only a handler that asks for more than that has
 // recourse to what the connection lends, for which it does not wait.
-func (k *served) leasePayload(n int) (mem.Seg, error) {
-	if n < 0 || n > k.rules.maxLease {
+func (k *Call) leasePayload(n int) (mem.Seg, error) {
+	if n < 0 || n > k.rules.MaxLease {
 		return mem.Seg{}, longbuf.ErrTooLarge
 	}
 	if n <= k.lease.Len-k.spare {
@@ -28,7 +28,7 @@ func (k *served) leasePayload(n int) (mem.Seg, error) {
 		k.used = min(longbuf.RoundUp(k.used+n, plan.Align), k.scratch.Len)
 		return s, nil
 	}
-	s, err := k.host.lendNow(n)
+	s, err := k.host.LendNow(n)
 	if err != nil {
 		return mem.Seg{}, err
 	}
@@ -39,10 +39,10 @@ func (k *served) leasePayload(n int) (mem.Seg, error) {
 // leaseUnoffered is leasePayload for replies by read chunks, for which peers
 // offer nothing whose size could be leased beforehand. A call that holds no
 // memory waits for it; the connection's limits see to it that it comes.
-func (k *served) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error) {
+func (k *Call) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error) {
 	s, err := k.leasePayload(n)
 	if errors.Is(err, longbuf.ErrNone) && k.lease.Len == 0 && len(k.extra) == 0 {
-		if s, err = k.host.lend(ctx, n); err == nil {
+		if s, err = k.host.Lend(ctx, n); err == nil {
 			k.extra = append(k.extra, s)
 			s = s.Slice(0, n)
 		}
@@ -51,7 +51,7 @@ func (k *served) leaseUnoffered(ctx context.Context, n int) (mem.Seg, error) {
 }
 
 // standsInLease reports whether bytes of the reply stand in what the call has leased.
-func (k *served) standsInLease() bool {
+func (k *Call) standsInLease() bool {
 	for _, v := range k.payloads[:k.added] {
 		for _, s := range v {
 			if s.Len > 0 && k.leased(s) {
@@ -63,26 +63,26 @@ func (k *served) standsInLease() bool {
 }
 
 // giveBack returns what the call has leased. No work request may name it any more.
-func (k *served) giveBack() {
+func (k *Call) giveBack() {
 	if k.lease.Len > 0 {
-		k.host.takeBack(k.lease)
+		k.host.TakeBack(k.lease)
 		k.lease, k.spare = mem.Seg{}, 0
 	}
 	for _, s := range k.extra {
-		k.host.takeBack(s)
+		k.host.TakeBack(s)
 	}
 	k.extra = k.extra[:0]
 }
 
 // addPayload is transport.Request.AddPayload.
-func (k *served) addPayload(v transport.Payload) int {
+func (k *Call) addPayload(v transport.Payload) int {
 	for _, s := range v {
 		if s.Len > 0 && !k.leased(s) && !partOf(s, k.scratch) {
 			panic("rpcrdma: payload of a reply is not in memory leased for it")
 		}
 	}
-	if k.added == maxReplyPayloads {
-		panic(fmt.Sprintf("rpcrdma: more than %d payloads in a reply", maxReplyPayloads))
+	if k.added == MaxPayloads {
+		panic(fmt.Sprintf("rpcrdma: more than %d payloads in a reply", MaxPayloads))
 	}
 	k.payloads[k.added] = v
 	k.added++
@@ -90,7 +90,7 @@ func (k *served) addPayload(v transport.Payload) int {
 }
 
 // leased reports whether s is part of what the call has leased, besides scratch.
-func (k *served) leased(s mem.Seg) bool {
+func (k *Call) leased(s mem.Seg) bool {
 	if partOf(s, k.lease) {
 		return true
 	}

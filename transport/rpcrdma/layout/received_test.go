@@ -1,4 +1,4 @@
-package rpcrdma
+package layout
 
 import (
 	"bytes"
@@ -11,10 +11,10 @@ import (
 )
 
 // laidOut is a Reader of a stream with a layout.
-func laidOut(stream []byte, recv []mem.Vec, v received) *xdr.Reader {
+func laidOut(stream []byte, recv []mem.Vec, v Received) *xdr.Reader {
 	r := new(xdr.Reader)
 	r.Reset(stream, recv)
-	v.layOut(r)
+	v.LayOut(r)
 	return r
 }
 
@@ -23,7 +23,7 @@ func TestPlacedPayload(t *testing.T) {
 	v := memtest.Vec(t, "....", "....")
 	reduced := []byte("\x00\x00\x00\x05\x00\x00\x00\x09")
 	for placed, ok := range map[int]bool{5: true, 8: true, 4: false, 6: false, 0: false} {
-		r := laidOut(reduced, []mem.Vec{v}, received{placed: []int{placed}})
+		r := laidOut(reduced, []mem.Vec{v}, Received{Placed: []int{placed}})
 		n, after := r.Payload(0), r.Uint32()
 		if good := n == 5 && after == 9 && r.End() == nil; good != ok {
 			t.Errorf("%d bytes placed of 5: accepted %v, %v", placed, good, r.Err())
@@ -36,22 +36,22 @@ func TestPlacedPayload(t *testing.T) {
 func TestReadChunksInStream(t *testing.T) {
 	// Unreduced: word, "hello" at position 8, word, "abc" at position 24.
 	stream := []byte("\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x03")
-	for _, chunks := range [][]chunkData{
+	for _, chunks := range [][]Chunk{
 		{{8, []byte("hello")}, {24, []byte("abc")}},
 		{{8, []byte("hello\x00\x00\x00")}, {24, []byte("abc\x00")}},
 	} {
-		r := laidOut(stream, nil, received{chunks: chunks})
+		r := laidOut(stream, nil, Received{Chunks: chunks})
 		a, b := r.Uint32(), r.Data(10)
 		c, d := r.Uint32(), r.Data(10)
 		if err := r.End(); err != nil || a != 1 || c != 2 || string(b) != "hello" || string(d) != "abc" {
 			t.Errorf("%d %q %d %q %v", a, b, c, d, err)
 		}
 	}
-	for name, chunks := range map[string][]chunkData{
+	for name, chunks := range map[string][]Chunk{
 		"wrong length": {{8, []byte("hell")}}, "wrong position": {{12, []byte("hello")}},
 		"left over": {{8, []byte("hello")}, {24, []byte("abc")}, {28, nil}},
 	} {
-		r := laidOut(stream, nil, received{chunks: chunks})
+		r := laidOut(stream, nil, Received{Chunks: chunks})
 		r.Uint32()
 		r.Data(10)
 		r.Uint32()
@@ -62,18 +62,18 @@ func TestReadChunksInStream(t *testing.T) {
 	}
 }
 
-// TestPlacedAndReadChunks has one item placed, one in a chunk and one inline.
+// TestPlacedAndReadChunks has one item placed, one in a chunk and one Inline.
 func TestPlacedAndReadChunks(t *testing.T) {
 	stream := []byte("\x00\x00\x00\x05\x00\x00\x00\x04\x00\x00\x00\x03abc\x00")
 	a, b, c := memtest.Vec(t, "....."), memtest.Vec(t, "...."), memtest.Vec(t, "...")
-	r := laidOut(stream, []mem.Vec{a, b, c}, received{placed: []int{5, inline, inline}, chunks: []chunkData{{16, []byte("data")}}})
+	r := laidOut(stream, []mem.Vec{a, b, c}, Received{Placed: []int{5, Inline, Inline}, Chunks: []Chunk{{16, []byte("data")}}})
 	if n, m, k := r.Payload(0), r.Payload(1), r.Payload(2); n != 5 || m != 4 || k != 3 || r.End() != nil {
 		t.Errorf("%d, %d, %d, %v", n, m, k, r.Err())
 	}
 	if string(b[0].Bytes()) != "data" || string(c[0].Bytes()) != "abc" {
 		t.Errorf("%q, %q", b[0].Bytes(), c[0].Bytes())
 	}
-	r = laidOut([]byte("\x00\x00\x00\x00"), []mem.Vec{a, b}, received{placed: []int{inline, 4}})
+	r = laidOut([]byte("\x00\x00\x00\x00"), []mem.Vec{a, b}, Received{Placed: []int{Inline, 4}})
 	if r.Payload(0) != 0 || r.End() == nil {
 		t.Error("bytes placed for an item that is not there were accepted")
 	}
@@ -109,7 +109,7 @@ func TestAlignedData(t *testing.T) {
 		}
 		clear(v[0].Bytes())
 		for n := range len(b) + 1 {
-			r := laidOut(b[:n], []mem.Vec{v}, received{padding: &p})
+			r := laidOut(b[:n], []mem.Vec{v}, Received{Padding: &p})
 			x, y, z := string(r.Opaque(20)), r.String(20), string(r.Fixed(12))
 			k, o, five := r.Payload(0), r.Opaque(20), r.Uint32()
 			whole := x == "nine char" && y == "eleven char" && z == "never padded" && k == 10 && len(o) == 0 && five == 5 && r.End() == nil
@@ -131,7 +131,7 @@ func FuzzReceived(f *testing.F) {
 			return
 		}
 		a := &rfc5666.Alignment{Align: align, Threshold: threshold}
-		r := laidOut(b, nil, received{chunks: []chunkData{{4, []byte("abcd")}}, padding: a})
+		r := laidOut(b, nil, Received{Chunks: []Chunk{{4, []byte("abcd")}}, Padding: a})
 		for range 4 {
 			if d := r.Data(limit); len(d) > limit {
 				t.Fatal("bound exceeded")
