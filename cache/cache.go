@@ -72,8 +72,9 @@ type Cache struct {
 	writers  int       // background WRITEs under way
 	names    list.List // of *dentry, oldest first
 	sillies  map[*Inode]*silly
-	sillyNo  uint32        // the last name of the kind, of this cache
-	room     chan struct{} // closed and replaced when buffered falls
+	relists  map[*Inode]*relist // of directories that are not pinned for it
+	sillyNo  uint32             // the last name of the kind, of this cache
+	room     chan struct{}      // closed and replaced when buffered falls
 	notices  []notice
 	noticed  chan struct{} // capacity 1: there are notices
 }

@@ -14,6 +14,9 @@ type Dir struct {
 	cr nfsclient.Cred
 
 	held listing
+	// again: held is of the opening before, and as good as read now.
+	again bool
+	last  reading // of the part that was read last
 	// in is the part that the last result came from, rounds is of the cookies
 	// behind the parts since the listing was begun or went on elsewhere.
 	in     *dirPart
@@ -56,7 +59,7 @@ func (c *Cache) OpenDir(ctx context.Context, cr nfsclient.Cred, i *Inode) (*Dir,
 	}
 	// As for files, opening revalidates, so that names cached before a change
 	// elsewhere are dropped.
-	got, _, err := c.askAccess(ctx, cr, c.user(&cr), i, nfsclient.AccessRead)
+	got, fresh, err := c.askAccess(ctx, cr, c.user(&cr), i, nfsclient.AccessRead)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +67,13 @@ func (c *Cache) OpenDir(ctx context.Context, cr nfsclient.Cred, i *Inode) (*Dir,
 		return nil, localError("OPENDIR", nfsclient.ErrAccess)
 	}
 	i.refs.Add(1)
-	return &Dir{c: c, i: i, cr: cr, held: listing{all: &c.listed}}, nil
+	d := &Dir{c: c, i: i, cr: cr, held: listing{all: &c.listed}}
+	if fresh {
+		if l, ok := c.takeListing(i); ok {
+			d.held, d.again = l, true
+		}
+	}
+	return d, nil
 }
 
 // Close ends the use of d.
@@ -72,7 +81,7 @@ func (d *Dir) Close() {
 	if d.i == nil {
 		panic("cache: directory closed twice")
 	}
-	d.held.reset()
+	d.c.keepListing(d.i, &d.held)
 	d.i.unpin()
 	d.i = nil
 }
@@ -82,9 +91,10 @@ func (d *Dir) Close() {
 // rewinddir(3) wants the directory as it is now. The result is valid until the next
 // call.
 func (d *Dir) Next(ctx context.Context, off uint64) ([]Dirent, error) {
-	if off == 0 {
+	if off == 0 && !d.again {
 		d.held.reset()
 	}
+	d.again = false
 	if off == 0 || d.in == nil || !d.in.has(off) {
 		d.in, d.rounds = nil, rounds{}
 	}
@@ -145,7 +155,7 @@ func (d *Dir) enter(p *dirPart, list []Dirent) error {
 // keep makes what was read behind from a part of the listing, with "." and ".." if
 // it begins the directory and the server leaves them out.
 func (d *Dir) keep(from uint64, p nfsclient.DirPart, seen uint64) *dirPart {
-	part := &dirPart{from: from, eof: p.EOF, seen: seen, list: make([]Dirent, 0, len(p.Entries)+2)}
+	part := &dirPart{from: from, eof: p.EOF, seen: seen, reading: d.last, list: make([]Dirent, 0, len(p.Entries)+2)}
 	if from == 0 && !hasDots(p.Entries) {
 		part.list = append(part.list, Dirent{Ino: d.i.ino, Type: nfsclient.Directory, Name: ".", Off: dotOff})
 	}
@@ -238,13 +248,16 @@ func (d *Dir) read(ctx context.Context, pos nfsclient.DirPos) (nfsclient.DirPart
 		d.i.failed(err)
 		return part, err
 	}
-	d.learn(st, &part)
+	d.last = reading{at: st, agreed: d.learn(st, &part)}
+	if d.last.agreed {
+		d.last.change = part.Dir.Change
+	}
 	return part, nil
 }
 
 // learn caches the attributes and names of a part, and sets the inode numbers of
-// files that are known.
-func (d *Dir) learn(st stamp, p *nfsclient.DirPart) {
+// files that are known. It reports whether they are of the directory's known state.
+func (d *Dir) learn(st stamp, p *nfsclient.DirPart) (agreed bool) {
 	c, dir := d.c, d.i
 	kids := make([]*Inode, len(p.Entries))
 	for k := range p.Entries {
@@ -263,7 +276,7 @@ func (d *Dir) learn(st stamp, p *nfsclient.DirPart) {
 	if p.Dir != nil {
 		dir.note(st, p.Dir)
 	}
-	if dir.namesAgree(st, p.Dir) {
+	if agreed = dir.namesAgree(st, p.Dir); agreed {
 		for k, i := range kids {
 			if i != nil {
 				dir.learnName(p.Entries[k].Name, i)
@@ -277,4 +290,5 @@ func (d *Dir) learn(st stamp, p *nfsclient.DirPart) {
 		}
 	}
 	c.trimNames()
+	return agreed
 }

@@ -63,7 +63,8 @@
 //
 // Reading a directory costs one ACCESS when it is opened and one READDIRPLUS a part:
 // no name is looked up for it. What READDIRPLUS returns is served to the lookups that
-// follow, as long as it is fresh.
+// follow, as long as it is fresh. The listing of a directory that is closed is kept for who
+// opens it again at once (relist).
 //
 // # Whose change was it
 //

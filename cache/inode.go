@@ -94,6 +94,7 @@ func (i *Inode) drop(n int64) {
 		}
 		delete(c.inos, i.ino)
 		delete(c.places, i)
+		c.dropListing(i)
 	}
 	c.mu.Unlock()
 	if gone && i.typ == nfsclient.Directory {

@@ -13,6 +13,16 @@ type dirPart struct {
 	eof  bool // nothing lies behind it
 	// seen is how many of the directory's entries end with it; 0: unknown.
 	seen uint64
+
+	reading
+}
+
+// reading says when a part was asked for, and the directory's state, if agreed: it was
+// the one that is known.
+type reading struct {
+	at     stamp
+	change nfsclient.ChangeID
+	agreed bool
 }
 
 // last is the offset behind p, that before it if it is empty.

@@ -84,6 +84,12 @@ func (n *Node) ChangedAfter(a *nfsclient.Attr) bool { return n.change.After(a.Ch
 // Undisturbed reports whether no change of ours was under way since st.
 func (n *Node) Undisturbed(st Stamp) bool { return n.changing == 0 && st.Gen > n.changeGen }
 
+// In reports whether the file is still in the state c, as everything cached of it is, that
+// the reply to a call sent at st has shown, and we have not changed it since.
+func (n *Node) In(st Stamp, c nfsclient.ChangeID) bool {
+	return n.Valid() && n.Undisturbed(st) && n.change == c && n.chain.now == c
+}
+
 // Agrees reports whether the reply to a call sent at st, with attributes a or
 // none, is of the state that everything cached agrees with.
 func (n *Node) Agrees(st Stamp, a *nfsclient.Attr) bool {

@@ -109,7 +109,7 @@ func (r *requester) renew(s *slot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.state, s.fault = slotWaiting, nil
-	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
+	s.sending, s.invalidating = false, false
 	s.terms = r.port.termsNow()
 	s.terms.Demands = s.terms.With(s.demands)
 }
@@ -299,7 +299,7 @@ func (r *requester) awaitCompletions(ctx context.Context, s *slot) {
 	for {
 		r.mu.Lock()
 		r.rested(s)
-		pending := s.invalidating || s.sending || s.reading > 0
+		pending := s.invalidating || s.sending
 		r.mu.Unlock()
 		if !pending {
 			return
@@ -337,7 +337,8 @@ func (r *requester) finish(s *slot) {
 func (r *requester) detach(s *slot) {
 	r.mu.Lock()
 	s.waiter.Init(nil)
-	late, owing := s.state == slotLate, s.owing
+	late := s.state == slotLate
+	owing := late && r.corner != nil && r.corner.owes(s)
 	if late && s.sending {
 		s.state = slotDraining
 		r.mu.Unlock()
@@ -355,7 +356,7 @@ func (r *requester) detach(s *slot) {
 	if clogged {
 		r.port.fail(credit.ErrClogged)
 	}
-	if late && owing {
+	if owing {
 		r.corner.release(s)
 	}
 	if late {

@@ -19,14 +19,22 @@ import (
 // readsOut is how many RDMA Reads a link has outstanding.
 const readsOut = 16
 
+// fetching is what a slot has for a reply by read chunks.
+type fetching struct {
+	// reads is how many RDMA Reads have not completed.
+	reads int
+	// owing is set when a reply that came too late wants an RDMA_DONE.
+	owing bool
+}
+
 // byReadChunks reports whether the reply in s is to be fetched.
-func (l *link) byReadChunks(s *slot) bool {
+func byReadChunks(s *slot) bool {
 	return s.terms.ReadReplies && s.fault == nil && len(s.reply.Lists.Read) > 0
 }
 
 // fetch pulls the read chunks of the reply in s, and releases them.
 func (l corners) fetch(ctx context.Context, s *slot) error {
-	if !l.byReadChunks(s) {
+	if !byReadChunks(s) {
 		return nil
 	}
 	err := l.pull(ctx, s)
@@ -37,12 +45,50 @@ func (l corners) fetch(ctx context.Context, s *slot) error {
 	return nil
 }
 
+// awaits reports whether a message with a read list is a reply, for replies by
+// read chunks are allowed and a call waits for one. l.mu is held.
+func (l corners) awaits(m *wire.Msg) bool {
+	s := l.slots[m.XID]
+	return s != nil && s.terms.ReadReplies && m.Proc == wire.ProcNoMsg
+}
+
+func (l corners) tooLate(s *slot, reply *wire.Msg) {
+	if s.terms.ReadReplies && len(reply.Lists.Read) > 0 {
+		l.fetches[s.index].owing = true
+	}
+}
+
+func (l corners) owes(s *slot) bool {
+	if l.undone == nil {
+		return false
+	}
+	f := &l.fetches[s.index]
+	was := f.owing
+	f.owing = false
+	return was
+}
+
 // owed has runDone release the chunks of the reply to s, for which nobody waits any more.
 func (l corners) owed(s *slot) { l.undone <- s }
 
+// readID is the ID of the RDMA Reads for s: it follows those of all other work requests.
+func (l corners) readID(s *slot) uint64 { return l.controlID() + uint64(1+s.index)<<1 }
+
+// read handles the completion of an RDMA Read of that number, of the IDs of reads, and returns the slot whose last one
+// it was. l.mu is held.
+func (l corners) read(i int) *slot {
+	f := &l.fetches[i]
+	if f.reads--; f.reads > 0 {
+		return nil
+	}
+	s := &l.all[i]
+	s.sending = false
+	return s
+}
+
 // pull fetches the read chunks of the reply in s into a long buffer. What the
 // reply claims to be is bounded by what the call allows it to be.
-func (l *link) pull(ctx context.Context, s *slot) error {
+func (l corners) pull(ctx context.Context, s *slot) error {
 	limit := s.shape.ReplyHead + len(s.reply.Lists.Read)*(plan.Align+4)
 	for _, it := range s.shape.Recv {
 		limit += it.Padded()
@@ -56,8 +102,7 @@ func (l *link) pull(ctx context.Context, s *slot) error {
 		return err
 	}
 	most := l.d.cfg.Device.Caps().MaxMessage
-	s.wrs, s.pulled = s.wrs[:0], s.pulled[:0]
-	s.local = s.local[:0]
+	s.wrs, s.local = s.wrs[:0], s.local[:0]
 	for _, c := range chunks {
 		off := c.Off
 		for _, seg := range s.reply.Lists.Read[c.First:c.Last] {
@@ -65,12 +110,12 @@ func (l *link) pull(ctx context.Context, s *slot) error {
 				n := min(int(seg.Length)-done, most)
 				s.local = append(s.local, s.lease.Slice(off, n))
 				k := len(s.local)
-				s.wrs = append(s.wrs, verbs.SendWR{ID: sendID(s), Op: verbs.OpRead, Signaled: true,
+				s.wrs = append(s.wrs, verbs.SendWR{ID: l.readID(s), Op: verbs.OpRead, Signaled: true,
 					Local: s.local[k-1 : k : k], RKey: seg.Handle, Addr: seg.Offset + uint64(done)})
 				off, done = off+n, done+n
 			}
 		}
-		s.pulled = append(s.pulled, chunkData{pos: c.Pos, data: s.lease.Slice(c.Off, c.Len).Bytes()})
+		s.layout.chunks = append(s.layout.chunks, chunkData{pos: c.Pos, data: s.lease.Slice(c.Off, c.Len).Bytes()})
 	}
 	for all := s.wrs; len(all) > 0; all = all[len(s.wrs):] {
 		if l.reads == 0 {
@@ -78,7 +123,7 @@ func (l *link) pull(ctx context.Context, s *slot) error {
 		}
 		s.wrs = all[:min(len(all), l.reads)]
 		l.mu.Lock()
-		s.reading = len(s.wrs)
+		l.fetches[s.index].reads, s.sending = len(s.wrs), true
 		l.mu.Unlock()
 		if _, err := l.post(ctx, &s.sender, nil); err != nil {
 			l.fail(err)

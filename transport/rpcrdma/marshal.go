@@ -17,7 +17,7 @@ import (
 // key that the header names, and the Send. It may wait for a long buffer.
 // Nothing is posted yet; the keys to be are in s.binds.
 func (r *requester) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
-	s.binds, s.pulled, s.placed, s.exposed = s.binds[:0], s.pulled[:0], s.placed[:0], false
+	s.binds, s.placed, s.exposed = s.binds[:0], s.placed[:0], false
 	s.cw.Reset(s.call.Bytes(), c.Send)
 	oncrpc.AppendCall(&s.cw, xid, c)
 	if err := r.measure(s, c); err != nil {

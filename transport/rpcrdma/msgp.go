@@ -19,12 +19,14 @@ type corners struct {
 	*link
 	// undone has room for every slot; it is nil unless replies come by read chunks.
 	undone chan *slot
+	// fetches are what of the slots, by their index, is for such replies; requester.mu guards them.
+	fetches []fetching
 }
 
 func newCorners(l *link) corners {
 	c := corners{link: l}
 	if l.d.cfg.ReadReplies {
-		c.undone = make(chan *slot, l.d.cfg.Credits)
+		c.undone, c.fetches = make(chan *slot, l.d.cfg.Credits), make([]fetching, l.d.cfg.Credits)
 	}
 	return c
 }

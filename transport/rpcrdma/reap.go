@@ -81,26 +81,32 @@ func (l *link) reap(c *verbs.Completion) {
 		l.received(c)
 	case l.control != nil && c.ID == l.controlID():
 		l.control.sent <- struct{}{}
-	default:
-		i := int(c.ID >> 1)
-		if i >= len(l.all) {
-			select {
-			case l.back[i-len(l.all)].sent <- struct{}{}:
-			default: // the link ends, and nobody waited for the one before
-			}
-			return
+	case c.ID>>1 >= uint64(len(l.all)):
+		if s := l.reapOther(int(c.ID>>1) - len(l.all)); s != nil {
+			l.wakeups = append(l.wakeups, s)
 		}
-		s := &l.all[i]
-		switch {
-		case c.ID&1 != 0:
+	default:
+		s := &l.all[c.ID>>1]
+		if c.ID&1 != 0 {
 			s.invalidating = false
-		case c.Op == verbs.OpRead:
-			s.reading--
-		default:
+		} else {
 			s.sending = false
 		}
 		l.wakeLater(s)
 	}
+}
+
+// reapOther handles a completion of that number, of those that are not of slots, and returns the slot that it concerns all
+// the same. l.mu is held.
+func (l *link) reapOther(i int) *slot {
+	if i > len(l.back) {
+		return l.corner.read(i - len(l.back) - 1)
+	}
+	select {
+	case l.back[i].sent <- struct{}{}:
+	default: // the link ends, and nobody waited for the one before
+	}
+	return nil
 }
 
 // received handles one message. Its buffer is posted again, or exchanged for
@@ -152,7 +158,7 @@ func (l *link) sort(h wire.Header, buf int, b []byte) (free int, taken bool, err
 	switch {
 	case err != nil:
 		return buf, false, err
-	case reverseCall(&l.scratch, b[m.header:]) && !l.pullable(&l.scratch):
+	case reverseCall(&l.scratch, b[m.header:]) && (l.corner == nil || !l.corner.awaits(&l.scratch)):
 		return buf, l.callBack(m), nil
 	}
 	return l.replied(h, m), false, nil
@@ -197,13 +203,6 @@ func reverseCall(m *wire.Msg, body []byte) bool {
 	}
 	_, reply, ok := oncrpc.PeekXID(body)
 	return ok && !reply
-}
-
-// pullable reports whether a message with a read list is a reply, for replies by
-// read chunks are allowed and a call waits for one.
-func (l *link) pullable(m *wire.Msg) bool {
-	s := l.slots[m.XID]
-	return s != nil && s.terms.ReadReplies && m.Proc == wire.ProcNoMsg
 }
 
 // refuse handles a message whose header cannot be parsed. Nothing of one

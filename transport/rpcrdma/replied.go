@@ -20,7 +20,6 @@ func (r *requester) errored(e *wire.Error) {
 	switch {
 	case s == nil:
 	case s.state != slotWaiting:
-		s.owing = false
 		r.late(s)
 	default:
 		if s.fault == nil {
@@ -70,13 +69,15 @@ func (r *requester) replied(h wire.Header, m arrived) (free int) {
 		return m.buf
 	}
 	if s.state != slotWaiting {
-		s.owing = s.terms.ReadReplies && len(r.scratch.Lists.Read) > 0
+		if r.corner != nil {
+			r.corner.tooLate(s, &r.scratch)
+		}
 		r.late(s)
 		return m.buf
 	}
 	s.reply, r.scratch = r.scratch, s.reply
 	free, s.buf = s.buf, m.buf
-	s.headerLen, s.replyLen, s.padding = m.header, m.len, m.padding
+	s.headerLen, s.replyLen, s.layout = m.header, m.len, received{padding: m.padding}
 	s.state = slotReplied
 	r.wakeLater(s)
 	return free
@@ -100,7 +101,7 @@ func (r *requester) late(s *slot) {
 		s.state = slotDraining
 		return
 	}
-	if s.owing {
+	if r.corner != nil && r.corner.owes(s) {
 		s.state = slotReplied // once more would be too often
 		r.corner.owed(s)
 		return

@@ -30,7 +30,7 @@ func (r *requester) decode(s *slot, xid uint32, c *transport.Call) error {
 		}
 	}
 	s.r.Reset(body, c.Recv)
-	s.layout = received{placed: s.placed, chunks: s.pulled, padding: s.padding}
+	s.layout.placed = s.placed
 	s.layout.layOut(&s.r)
 	return oncrpc.DecodeReply(&s.r, xid, c)
 }
@@ -41,7 +41,7 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 		return nil, s.fault
 	}
 	h := &s.reply
-	if len(h.Lists.Read) > 0 && len(s.pulled) == 0 {
+	if len(h.Lists.Read) > 0 && len(s.layout.chunks) == 0 {
 		return nil, badReply("it has a read list") // RFC 8166 section 4.3.1
 	}
 	if err := s.readWriteList(c); err != nil {
@@ -61,9 +61,9 @@ func (s *slot) readReply(b []byte, c *transport.Call) (body []byte, err error) {
 	switch {
 	case h.Proc != wire.ProcNoMsg:
 		body = b[s.headerLen:]
-	case len(s.pulled) > 0:
-		body = s.pulled[0].data
-		s.pulled = s.pulled[1:]
+	case len(s.layout.chunks) > 0:
+		body = s.layout.chunks[0].data
+		s.layout.chunks = s.layout.chunks[1:]
 	default:
 		body = s.longReply.Bytes()[:long]
 	}

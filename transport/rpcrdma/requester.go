@@ -99,10 +99,18 @@ type corner interface {
 	appendHeader(s *slot)
 	// refused reports whether err is the refusal of a call for no other reason than that it was padded.
 	refused(s *slot, err error) bool
+	// awaits reports whether a message with a read list is a reply that a call waits for. mu is held.
+	awaits(m *wire.Msg) bool
 	// fetch fetches the read chunks of the reply in s, if it has some.
 	fetch(ctx context.Context, s *slot) error
-	// release tells the responder that the read chunks of its reply to s are not needed any more; owed has that
-	// done later.
+	// read takes the completion of one of the RDMA Reads for that, of the slot with the index given, and returns the slot
+	// when it was the last one.
+	read(slot int) *slot
+	// tooLate notes whether a reply that came too late has read chunks, and owes reports that once: the responder
+	// has to be told that they are not needed any more. release does so, and owed has it done later. mu is held, but
+	// not by the caller of release.
+	tooLate(s *slot, reply *wire.Msg)
+	owes(s *slot) bool
 	release(s *slot)
 	owed(s *slot)
 }

@@ -3,7 +3,6 @@ package rpcrdma
 import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
-	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/turn"
 	"github.com/rdmafs/rdmafs/transport/xdr"
@@ -81,10 +80,6 @@ type slot struct {
 	spare verbs.Window
 	// exposed: with region keys, the peer was told where to write or read.
 	exposed bool
-	// pulled are the read chunks of the reply, in the lease.
-	pulled []chunkData
-	// layout says where the data of the reply stands.
-	layout received
 	// lease is the long buffer of this call, if any; longCall and longReply
 	// are its parts.
 	lease, longCall, longReply mem.Seg
@@ -100,16 +95,13 @@ type slot struct {
 	// reply, headerLen and replyLen describe the reply in receive buffer buf,
 	// which the slot owns; fault is set instead when it could not be parsed.
 	reply               wire.Msg
-	padding             *rfc5666.Alignment
 	headerLen, replyLen int
 	buf                 int
-	fault               error
-	// sending and invalidating are completions still to come, reading is how
-	// many of RDMA Reads.
+	// layout says where the data of the reply stands.
+	layout received
+	fault  error
+	// sending and invalidating are completions still to come.
 	sending, invalidating bool
-	reading               int
-	// owing is set when a reply that came too late wants an RDMA_DONE.
-	owing bool
 }
 
 // sender is what posting needs.
@@ -196,7 +188,7 @@ func (r *requester) takeSlot(xid uint32) (*slot, error) {
 	s := r.free[n-1]
 	r.free = r.free[:n-1]
 	s.state, s.xid, s.fault = slotWaiting, xid, nil
-	s.sending, s.invalidating, s.reading, s.owing = false, false, 0, false
+	s.sending, s.invalidating = false, false
 	s.terms = r.port.termsNow()
 	if n := len(r.windows); n > 0 {
 		s.spare, r.windows = r.windows[n-1], r.windows[:n-1]
