@@ -32,7 +32,12 @@ func (f *File) readAhead(off int64, n int) (whole int) {
 		from += k
 		f.window.Started(from)
 	}
-	return whole
+	for {
+		off, n := f.window.Record(size, int64(c.cfg.RSize))
+		if n == 0 || f.startAhead(off, n) == 0 {
+			return whole
+		}
+	}
 }
 
 // startAhead starts a READ of [off, off+n) unless it is listed as a span, and

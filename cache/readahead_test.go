@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/cache/readahead"
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
@@ -232,5 +233,40 @@ func TestSmallFileWithAnUnreadablePart(t *testing.T) {
 	}
 	if n, b := srv.count("READ"), srv.count("READ bytes"); failures != 0 || n != 1 || b != 4096 {
 		t.Errorf("%d READs of %d bytes", n, b)
+	}
+}
+
+// TestBackwardAndStridedReadsAreReadAhead: the bytes are right, and the READs fewer
+// than the reads, or as many but made ahead.
+func TestBackwardAndStridedReadsAreReadAhead(t *testing.T) {
+	const n = 16 << 10
+	for _, c := range []struct {
+		name         string
+		first, delta int64
+		most         int // READs
+	}{
+		{"backward", 63 * n, -n, 30},
+		{"strides", 0, 2 * n, 32},
+		{"strides backward", 63 * n, -2 * n, 32},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv := newFake(t)
+			want := pattern(64*n, 1)
+			srv.foreign("a", want)
+			cache := newCache(t, srv, testConfig())
+			f, _ := open(t, cache, "a", rw)
+			defer f.Release()
+			for off := c.first; off >= 0 && off < int64(len(want)); off += c.delta {
+				if got := read(t, f, n, off); !bytes.Equal(got, want[off:off+n]) {
+					t.Fatalf("%d bytes at %d differ", n, off)
+				}
+			}
+			if got := srv.count("READ"); got > c.most {
+				t.Errorf("%d READs, want %d at most", got, c.most)
+			}
+			if f.window.State() != readahead.Striding {
+				t.Errorf("state %d", f.window.State())
+			}
+		})
 	}
 }

@@ -23,14 +23,18 @@ const (
 	Alone
 	// Streaming: reads follow each other, and what comes next is read ahead.
 	Streaming
+	// Striding: reads of one length are equally far apart, or go backward, and the
+	// next ones are made ahead.
+	Striding
 )
 
 // Window is how an open file is being read. The zero value is Unread.
 type Window struct {
 	end   int64 // of the stream, or of the last read
 	state State
-	size  int   // of the window
-	next  int64 // what was read ahead ends here
+	size  int    // of the window
+	next  int64  // what was read ahead ends here
+	by    stride // how reads follow each other, if not as a stream
 }
 
 // State is what the reads look like.
@@ -40,9 +44,22 @@ func (w *Window) State() State { return w.state }
 // now, of which Piece says the parts; it is empty unless the file is streaming.
 // most bounds the window. The kernel's own read-ahead sends large reads side by
 // side, so that those may come out of order; small ones are a stream only if each
-// begins where the last one ended.
+// begins where the last one ended. When the file is Striding, Record says what to read
+// ahead.
 func (w *Window) Read(off int64, n, most int) (from, to int64) {
 	end := off + int64(n)
+	switch again := w.by.note(off, n); {
+	case again && w.state == Striding:
+		w.by.deepen(most)
+		w.end = end
+		return 0, 0
+	case again:
+		w.end, w.state, w.size, w.next = end, Striding, 0, 0
+		w.by.start(most)
+		return 0, 0
+	case w.state == Striding:
+		w.state = Alone
+	}
 	large := n >= largeRead
 	near := off == w.end
 	if large {
@@ -51,7 +68,7 @@ func (w *Window) Read(off int64, n, most int) (from, to int64) {
 	}
 	switch {
 	case !near:
-		*w = Window{end: end, state: Alone}
+		*w = Window{end: end, state: Alone, by: w.by}
 		return 0, 0
 	case w.state == Unread && !large:
 		w.end, w.state = end, Alone

@@ -140,3 +140,90 @@ func TestWholeFile(t *testing.T) {
 		t.Errorf("reads %d bytes at %d ahead", n, from)
 	}
 }
+
+// TestStrideTransitions walks what kinds of reads follow each other, by the state
+// after each.
+func TestStrideTransitions(t *testing.T) {
+	const far = 100 * large
+	type read struct {
+		off  int64
+		n    int
+		want State
+	}
+	for _, c := range []struct {
+		name  string
+		reads []read
+	}{
+		{"strides", []read{{0, small, Alone}, {far, small, Alone}, {2 * far, small, Striding}, {3 * far, small, Striding}}},
+		{"backward strides", []read{{9 * far, small, Alone}, {8 * far, small, Alone}, {7 * far, small, Striding}, {6 * far, small, Striding}}},
+		{"backward", []read{{9 * large, small, Alone}, {9*large - small, small, Alone}, {9*large - 2*small, small, Striding}}},
+		{"large strides", []read{{far, large, Alone}, {2 * far, large, Alone}, {3 * far, large, Striding}}},
+		{"large, backward", []read{{far, large, Alone}, {far - large, large, Streaming}, {far - 2*large, large, Striding}}},
+		{"other lengths", []read{{far, small, Alone}, {2 * far, 2 * small, Alone}, {3 * far, small, Alone}, {4 * far, small, Striding}}},
+		{"the same again", []read{{far, small, Alone}, {far, small, Alone}, {far, small, Alone}}},
+		{"a stream", []read{{far, small, Alone}, {far + small, small, Streaming}, {far + 2*small, small, Streaming}, {far + 3*small, small, Streaming}}},
+		{"a stream with gaps", []read{{far, large, Alone}, {far + 2*large, large, Streaming}, {far + 4*large, large, Streaming}}},
+		{"a stream out of order", []read{{far, large, Alone}, {far + 2*large, large, Streaming}, {far + large, large, Streaming}, {far + 3*large, large, Streaming}}},
+		{"strides end", []read{{0, small, Alone}, {far, small, Alone}, {2 * far, small, Striding}, {far, small, Alone}, {5 * far, small, Alone}}},
+		{"strides become a stream", []read{{0, small, Alone}, {far, small, Alone}, {2 * far, small, Striding}, {2*far + small, small, Streaming}}},
+		{"a stream becomes strides", []read{{0, large, Streaming}, {large, large, Streaming}, {far, large, Alone}, {2*far - large, large, Striding}}},
+	} {
+		var w Window
+		for k, r := range c.reads {
+			from, to := w.Read(r.off, r.n, most)
+			_, n := w.Record(1<<40, most)
+			if w.State() != r.want || (from < to) != (r.want == Streaming) || n > 0 && r.want != Striding {
+				t.Errorf("%s, read %d: state %d, want %d; reading ahead [%d, %d) and %d bytes", c.name, k, w.State(), r.want, from, to, n)
+			}
+		}
+	}
+}
+
+// TestRecords: all that is read by strides or backward, from the fourth read on, was
+// read ahead, once, within the file and the bound.
+func TestRecords(t *testing.T) {
+	const size = 40*large + 5
+	for _, c := range []struct {
+		name         string
+		first, delta int64
+		n, rsize     int
+		ahead        int // READs
+	}{
+		{"strides", 0, 4 * large, large, most, 8},
+		{"strides of small records", 7, large, small, most, 37},
+		{"backward", 39 * large, -large, large, most, 8},
+		{"backward, not to the start exactly", 39*large + 5, -large, large, most, 8},
+		{"backward, READs of one record", 39 * large, -large, large, large, 37},
+		{"backward strides", 38 * large, -4 * large, large, most, 7},
+		{"records larger than a READ", 0, 4 * large, large, large - 1, 0},
+	} {
+		var w Window
+		have := make([]bool, size)
+		calls := 0
+		for k, off := 0, c.first; off >= 0 && off < size; k, off = k+1, off+c.delta {
+			w.Read(off, c.n, most)
+			if k > 3 && c.ahead > 0 && !have[off] {
+				t.Errorf("%s: read %d at %d was not read ahead", c.name, k, off)
+			}
+			for {
+				at, n := w.Record(size, int64(c.rsize))
+				if n == 0 {
+					break
+				}
+				calls++
+				if at < 0 || n > c.rsize || at+int64(n) > size || at > off+most*8 || at < off-most*8 {
+					t.Fatalf("%s: at %d: READ of %d bytes at %d", c.name, off, n, at)
+				}
+				for b := range have[at : at+int64(n)] {
+					if have[at:][b] {
+						t.Fatalf("%s: at %d: %d is read twice", c.name, off, at+int64(b))
+					}
+					have[at:][b] = true
+				}
+			}
+		}
+		if calls != c.ahead {
+			t.Errorf("%s: %d READs ahead, want %d", c.name, calls, c.ahead)
+		}
+	}
+}

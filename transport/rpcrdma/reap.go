@@ -83,7 +83,7 @@ func (l *link) reap(c *verbs.Completion) {
 		l.control.sent <- struct{}{}
 	case c.ID>>1 >= uint64(len(l.all)):
 		if s := l.reapOther(int(c.ID>>1) - len(l.all)); s != nil {
-			l.wakeups = append(l.wakeups, s)
+			l.wakeLater(s)
 		}
 	default:
 		s := &l.all[c.ID>>1]
