@@ -163,6 +163,18 @@ func (c *Cache) spawn(f func()) bool {
 	return true
 }
 
+// spawnJoined is spawn for what calls c.wg.Done itself.
+func (c *Cache) spawnJoined(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return false
+	}
+	c.wg.Add(1)
+	go f()
+	return true
+}
+
 // Sync writes and commits everything written before it, and removes files that
 // were kept only for being open, though they be open. Once ctx ends it gives up
 // on calls under way. The error says whether data was lost.

@@ -35,7 +35,14 @@ func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, chil
 		dir.setName(name, child).shown = true
 		ttl = dir.ttl(c.cfg.Now())
 	}
+	listed := dir.inListing
+	dir.inListing = false
 	dir.mu.Unlock()
+	if k := c.cfg.Kernel; listed && k != nil {
+		// A listing that is on its way to the kernel may have the attributes from before.
+		// This makes the kernel ignore them. A directory has no pages to wait for.
+		k.InvalidateInode(dir)
+	}
 	c.trimNames()
 	return ttl
 }

@@ -65,6 +65,8 @@
 // no name is looked up for it. What READDIRPLUS returns is served to the lookups that
 // follow, as long as it is fresh. The listing of a directory that is closed is kept for who
 // opens it again at once (relist).
+// The first change of ours in a directory after a listing that showed it makes the
+// kernel ignore what that says of it.
 //
 // # Whose change was it
 //

@@ -36,7 +36,10 @@ type Inode struct {
 	silly  *silly
 	// removed: we have removed the last name, and the file is not open.
 	removed bool
-	typ     nfsclient.FileType
+	// inListing: a listing has given the kernel the attributes of this directory since our
+	// last change in it.
+	inListing bool
+	typ       nfsclient.FileType
 
 	names    map[string]*dentry // directories
 	*written                    // regular files

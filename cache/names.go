@@ -133,23 +133,25 @@ func (i *Inode) namesAgree(st stamp, da *nfsclient.Attr) bool {
 // Lookup finds name in dir. If there is none, the error's status is
 // nfsclient.ErrNoEnt, and the Entry says how long that may be cached.
 func (c *Cache) Lookup(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) (Entry, error) {
-	if e, err, ok := c.lookupCached(&cr, dir, name); ok {
+	if e, err, ok := c.lookupCached(&cr, dir, name, false); ok {
 		return e, err
 	}
 	return c.lookupServer(ctx, cr, dir, name)
 }
 
-// Known is Lookup if that needs no call to the server and the name exists.
+// Known is Lookup, for a listing, if that needs no call to the server and the name
+// exists.
 func (c *Cache) Known(cr nfsclient.Cred, dir *Inode, name string) (Entry, bool) {
-	e, err, ok := c.lookupCached(&cr, dir, name)
+	e, err, ok := c.lookupCached(&cr, dir, name, true)
 	return e, ok && err == nil
 }
 
 // lookupCached answers from memory if the directory, the name and the user's right
 // to look it up are fresh; if any is not, one LOOKUP refreshes them all. Attributes
 // of the file that have merely expired are returned with a timeout of zero: the
-// kernel asks again if it needs them, and an open asks in any case.
-func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry, error, bool) {
+// kernel asks again if it needs them, and an open asks in any case. With listing, they
+// are for a listing, which can reach the kernel later than changes that follow.
+func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string, listing bool) (Entry, error, bool) {
 	now := c.cfg.Now()
 	key := c.user(cr)
 	dir.mu.Lock()
@@ -182,6 +184,9 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string) (Entry
 	i.mu.Lock()
 	usable := i.node.Valid() && i.pages.State() == coherence.Current && !i.suspect()
 	e.Attr, e.AttrTTL = i.outward(), i.attrTTL(now)
+	if listing && i.typ == nfsclient.Directory {
+		i.inListing = true
+	}
 	i.mu.Unlock()
 	if !usable {
 		i.unpin()

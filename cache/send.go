@@ -181,36 +181,3 @@ func pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-// carryOut runs f, which changes the file on the server, to its end even if ctx
-// ends first: like a WRITE, a call that was given up could undo later ones. The
-// kernel then sees a failure, so it is made to drop what it has of the file once f
-// is done. ErrClosed means that f was not run.
-func (i *Inode) carryOut(ctx context.Context, f func(context.Context) error) error {
-	done := make(chan error)
-	gone := ctx.Done()
-	i.refs.Add(1)
-	if !i.c.spawn(func() { i.runChange(i.c.life, f, done, gone) }) {
-		i.unpin()
-		return ErrClosed
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-gone:
-		return ctx.Err()
-	}
-}
-
-// runChange is what carryOut runs; Close joins it.
-func (i *Inode) runChange(ctx context.Context, f func(context.Context) error, done chan<- error, gone <-chan struct{}) {
-	err := f(ctx)
-	select {
-	case done <- err:
-	case <-gone:
-		i.mu.Lock()
-		i.doubt()
-		i.mu.Unlock()
-	}
-	i.unpin()
-}

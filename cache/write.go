@@ -153,15 +153,7 @@ func (f *File) writeDirect(ctx context.Context, src []byte, off int64, atEnd boo
 		if err := i.claim(ctx, e, off, atEnd); err != nil {
 			return done, err
 		}
-		var w writeback.Written
-		err = i.carryOut(ctx, func(ctx context.Context) error {
-			w = i.sendPatiently(ctx, e, nfsclient.FileSync)
-			i.wroteDirect(e, w)
-			return w.Err
-		})
-		if err == ErrClosed {
-			i.wroteDirect(e, writeback.Written{Err: err})
-		}
+		w, err := i.carryOutWrite(ctx, e)
 		if err != nil {
 			return done, err
 		}

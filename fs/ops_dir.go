@@ -7,7 +7,10 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// OpenDir opens a directory for reading.
+// OpenDir opens a directory for reading. The kernel always has to ask, since each user's
+// rights are looked at here, and what others have changed (so no NO_OPENDIR_SUPPORT). It
+// may not keep the listing either (FOPEN_CACHE_DIR): rewinddir(3) would show it again
+// without a request, and stat of names in it that have expired would be a LOOKUP each.
 func (f *FS) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	i, st := f.nodes.get(in.NodeId)
 	if !st.Ok() {
@@ -47,9 +50,9 @@ func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 		}
 		if e.Name != "." && e.Name != ".." {
 			if found, ok := f.cache.Known(cr, dir, e.Name); ok {
-				if found.Inode.Type() == nfsclient.Directory {
-					// The kernel would keep attributes from before a change in that
-					// directory which completes before this reply.
+				if !f.expires && found.Inode.Type() == nfsclient.Directory {
+					// A kernel as old as that may keep attributes from before a change in
+					// that directory which completes before this reply.
 					found.AttrTTL = 0
 				}
 				f.setEntry(ctx, found, eo)

@@ -18,8 +18,9 @@
 //     with a transfer that had already begun.
 //   - Work requests of one queue are carried out in order; data of RDMA Write
 //     requests is in place before a Send posted after them is received.
-//   - Wait, run by one goroutine at a time, drives the receive side. A
-//     provider never calls back into its user.
+//   - Wait drives the receive side. One goroutine at a time calls it, not always
+//     the same one; no completion is lost when its ctx ends. A provider never
+//     calls back into its user.
 //   - After Wait has returned an error, or Close has returned, the connection
 //     touches no memory that was posted to it or bound on it.
 package verbs

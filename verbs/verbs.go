@@ -165,7 +165,9 @@ type QP interface {
 	// and returns how many. It returns ctx.Err() when ctx ends first, ErrClosed
 	// after Close, and *ConnError once the connection is lost and every
 	// completion before the loss has been returned: what was posted and not
-	// completed by then never completes.
+	// completed by then never completes. It may be called from changing
+	// goroutines, by one at a time; successive calls should have the same ctx,
+	// since to watch another one costs more than most waits.
 	Wait(ctx context.Context, wc []Completion) (int, error)
 }
 

@@ -58,7 +58,7 @@ type Extent struct {
 	ver    nfsclient.Verifier
 	commit uint64 // the last COMMIT that covered it
 
-	vec [1]mem.Seg // see Vec
+	vec [1]mem.Seg // of one in flight: its bytes
 }
 
 // newExtent makes an extent and its buffer, which mostly end together, in one allocation.
@@ -84,11 +84,8 @@ func (e *Extent) Len() int { return e.n }
 // Seg is its bytes as registered memory.
 func (e *Extent) Seg() mem.Seg { return e.buf.lease.Seg().Slice(e.at, e.n) }
 
-// Vec is its bytes as a WRITE takes them, for who sends it: valid until the next Vec.
-func (e *Extent) Vec() mem.Vec {
-	e.vec[0] = e.Seg()
-	return e.vec[:]
-}
+// Vec is the bytes of an extent in flight, as a WRITE takes them.
+func (e *Extent) Vec() mem.Vec { return e.vec[:] }
 
 // Cred is its writer's credential.
 func (e *Extent) Cred() nfsclient.Cred { return e.cred }

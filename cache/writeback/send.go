@@ -34,6 +34,7 @@ func (f *File) Send(k int) *Extent {
 	f.must(sent)
 	e := f.dirty[k]
 	f.dirty.remove(e)
+	e.vec[0] = e.Seg()
 	f.flight.insert(e)
 	return e
 }

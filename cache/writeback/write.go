@@ -126,6 +126,7 @@ func (f *File) Claim(e *Extent, off int64) bool {
 	}
 	f.seq++
 	e.seq = f.seq
+	e.vec[0] = e.Seg()
 	f.flight.insert(e)
 	return true
 }

@@ -33,7 +33,7 @@ const introduction = `# Mount options
 
 <!-- Made by go generate ./internal/options from the table in internal/options/table.go. -->
 
-Options stand behind ` + "`-o`" + ` of ` + "`rdmafs mount`" + ` and ` + "`rdmafs doctor`" + `, in the fourth field of fstab(5), and in ` + "`Options.Mount`" + ` of the Go
+Options stand behind ` + "`-o`" + ` of ` + "`rdmafs mount`" + `, ` + "`rdmafs doctor`" + ` and ` + "`rdmafs bench`" + `, in the fourth field of fstab(5), and in ` + "`Options.Mount`" + ` of the Go
 package, with commas between. Of contradicting options the last one holds. An option that is not here is an error that names it.
 Times are in the units of nfs(5).
 `

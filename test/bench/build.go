@@ -83,7 +83,7 @@ func (b *build) start(export string) error {
 	cmd := exec.Command(filepath.Join(b.bin, "rdmafs-nfsd"), "-export", export+":no_root_squash,async",
 		"-tcp", b.host+":0", "-rdma", b.host+":0", "-roce", b.host+":0")
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = child()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -111,8 +111,16 @@ func (b *build) start(export string) error {
 	return nil
 }
 
+// child has a program end with this one, and not by a terminal's signals: it is ended
+// in order when those have ended this one.
+func child() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+}
+
 func command(name string, args ...string) error {
-	out, err := exec.Command(name, args...).CombinedOutput()
+	c := exec.Command(name, args...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := c.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err, bytes.TrimSpace(out))
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +29,7 @@ const mountLimit = 30 * time.Second
 func (f foreground) mount(dir, program string, args ...string) error {
 	s := &served{cmd: exec.Command(program, args...), ended: make(chan struct{})}
 	s.cmd.Stderr = os.Stderr
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.cmd.SysProcAttr = child()
 	// The kernel tells who polls this file of changes from when it was opened.
 	table, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

@@ -151,7 +151,7 @@ func (g *ganeshaServer) needRpcbind() error {
 
 // run starts a program that stop ends.
 func (g *ganeshaServer) run(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = child()
 	err := cmd.Start()
 	if err == nil {
 		g.children = append(g.children, cmd)

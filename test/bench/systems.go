@@ -100,7 +100,7 @@ func (w *world) systems(name string) ([]*compare.System, error) {
 		if _, err := os.Stat(bin); err != nil {
 			return nil, missingError("it is not built: that needs gcc, pkg-config and the examples of libfuse3-dev")
 		}
-		return w.local(passthrough, bin, func(dir string) []string { return []string{"-f", "-o", "source=" + w.data, dir} })
+		return w.local(passthrough, bin, func(dir string) []string { return []string{"-f", "-o", "max_idle_threads=10,source=" + w.data, dir} })
 	case ganesha, fuseNFS:
 		return w.overGanesha(name)
 	}

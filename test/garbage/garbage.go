@@ -19,7 +19,7 @@ func AtMost(t *testing.T, n int, f func()) {
 	for range 10 {
 		f()
 	}
-	if got := testing.AllocsPerRun(200, f); got > float64(n) {
+	if got := testing.AllocsPerRun(100, f); got > float64(n) {
 		t.Errorf("%v allocations, want at most %d", got, n)
 	}
 }

@@ -131,3 +131,49 @@ func TestRequestsOfLinks(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestsOfWalks: a listing gives the kernel what stat needs, of directories, too.
+func TestRequestsOfWalks(t *testing.T) {
+	const dirs = 5
+	s := startServer(t, serverOptions{})
+	for k := range dirs {
+		if err := os.MkdirAll(filepath.Join(s.export, fmt.Sprint("dir", k)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := countRequests(t, s.source(), s.words("tcp", "actimeo=600"))
+	list := func() {
+		t.Helper()
+		found, err := os.ReadDir(r.dir)
+		if err != nil || len(found) != dirs {
+			t.Fatalf("%d entries: %v", len(found), err)
+		}
+		for _, e := range found {
+			if _, err := e.Info(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	list()
+	// The second one finds the end, and is READDIR unless the first names were looked at.
+	r.want(t, "ls -l of directories", counts{"OPENDIR": 1, "READDIRPLUS": 1, "READDIR": 1})
+	// What was changed since is asked for again.
+	if err := os.Mkdir(filepath.Join(r.dir, "dir0", "new"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.take(t)
+	for range 2 {
+		st, err := os.Stat(filepath.Join(r.dir, "dir0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, err := os.Stat(filepath.Join(s.export, "dir0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !st.ModTime().Equal(there.ModTime()) {
+			t.Errorf("changed at %v, the server says %v", st.ModTime(), there.ModTime())
+		}
+	}
+	r.want(t, "stat of what has changed", counts{"GETATTR": 1})
+}

@@ -166,6 +166,8 @@ func (k *backCall) post(ctx context.Context) error {
 func (k *backCall) awaitSent(ctx context.Context) error {
 	k.l.stall.set(ctx, &k.out.deadline)
 	defer k.out.deadline.clear()
+	k.l.turn.Expect()
+	defer k.l.turn.Unexpect()
 	select {
 	case <-k.sent:
 		return nil

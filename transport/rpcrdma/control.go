@@ -66,6 +66,8 @@ func (c *control) send(m wire.Message) error {
 		h.Credits = uint32(max(1, l.d.cfg.CallbackCredits))
 	}
 	b := wire.Encode(c.buf.Bytes(), m)
+	l.turn.Expect()
+	defer l.turn.Unexpect()
 	wr := []verbs.SendWR{{ID: l.controlID(), Op: verbs.OpSend, Signaled: true, Local: mem.Vec{c.buf.Slice(0, len(b))}}}
 	for {
 		room := l.awaitRoom()

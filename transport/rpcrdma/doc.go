@@ -29,7 +29,8 @@
 // A call runs on its caller's goroutine from end to end (exchange.go): a credit
 // and a slot are taken, the call is encoded into the slot's registered buffer,
 // plan.Make chooses how it travels, and the binds of its keys and the Send are
-// posted in one batch. The reaper finds the call of each reply by its XID, and
+// posted in one batch. Of the callers that wait, one takes completions, also for the others, and passes that turn on when
+// its own reply has come (rest.go, package turn); while none waits, runReaper does. Who receives finds the call of each reply by its XID, and
 // gives the receive buffer to the slot in exchange for the slot's own. The
 // caller makes invalid the keys that the responder left valid, and decodes.
 //
@@ -43,6 +44,8 @@
 //     Exchange returns.
 //   - Each credit in use has a receive posted. Receives are posted again before
 //     the caller of a reply wakes.
+//   - If anybody waits for a completion, somebody has the turn to take it, or is about to. Only late replies to calls given up
+//     may wait a few milliseconds.
 //   - A call given up keeps its slot, XID and credit until its reply comes or
 //     the link ends, because the responder still has it. When such calls hold
 //     credits of the quarter that overdue ones leave, and a call waits for one,
@@ -125,7 +128,7 @@
 // that receives are posted, and exposer.mu is taken, with serverConn.mu held. serverConn.telling comes
 // before them, and is held while messages about properties are posted.
 //
-// Of a requester: for each link one runReaper; one control.run, which sends what
+// Of a requester: for each link one runReaper, which receives while no caller does; one control.run, which sends what
 // version 2 has besides calls, unless the link stays in version 1; and, if configured, one runDone and a runBack for
 // each credit of backward calls, started by Dial, joined by Link.Close. The stall
 // timer (stall.go) only ever ends the link.

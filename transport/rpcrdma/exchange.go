@@ -2,7 +2,6 @@ package rpcrdma
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/rdmafs/rdmafs/transport"
@@ -125,6 +124,7 @@ func (r *requester) send(ctx context.Context, s *slot, xid uint32, c *transport.
 	}
 	last := &s.wrs[len(s.wrs)-1]
 	r.mu.Lock()
+	s.waiter.Init(ctx)
 	s.keys = append(s.keys[:0], s.binds...)
 	r.putSpare(s)
 	last.Signaled = r.signalNext(len(s.wrs), last.Signaled)
@@ -159,8 +159,7 @@ func (r *requester) signalNext(n int, needed bool) bool {
 // noteLoss ends the link if err says that the connection is dead: a caller that gets that error must find the link ended,
 // even if the reaper has not noticed yet.
 func (r *requester) noteLoss(err error) {
-	var ce *verbs.ConnError
-	if errors.As(err, &ce) || errors.Is(err, verbs.ErrClosed) {
+	if isLoss(err) {
 		r.port.fail(err)
 	}
 }
@@ -186,14 +185,7 @@ func (r *requester) unbound(s *slot, posted int) {
 // responder has made invalid.
 func (r *requester) await(ctx context.Context, s *slot) (replied, quiet bool) {
 	for {
-		over := false
-		select {
-		case <-s.woke:
-		case <-ctx.Done():
-			over = true
-		case <-r.done:
-			over = true
-		}
+		over := r.rest(ctx, s)
 		r.mu.Lock()
 		replied = s.state == slotReplied
 		switch {
@@ -202,8 +194,10 @@ func (r *requester) await(ctx context.Context, s *slot) (replied, quiet bool) {
 		case over:
 			s.state = slotAbandoned
 		}
+		r.rested(s)
 		r.mu.Unlock()
 		if over || replied {
+			r.leave(s)
 			return replied, quiet
 		}
 	}
@@ -282,8 +276,15 @@ func (r *requester) freeWindows(ctx context.Context, s *slot) {
 	})
 	r.mu.Unlock()
 	r.stats.localInvalidations.Add(uint64(len(s.binds)))
+	if len(s.binds) == 0 {
+		return
+	}
 	r.watch(ctx, &s.sender)
 	defer s.deadline.clear()
+	if r.turn != nil {
+		r.turn.Expect()
+		defer r.turn.Unexpect()
+	}
 	for _, k := range s.binds {
 		k.window.Free()
 	}
@@ -294,16 +295,20 @@ func (r *requester) freeWindows(ctx context.Context, s *slot) {
 func (r *requester) awaitCompletions(ctx context.Context, s *slot) {
 	r.watch(ctx, &s.sender)
 	defer s.deadline.clear()
+	defer r.leave(s)
 	for {
 		r.mu.Lock()
+		r.rested(s)
 		pending := s.invalidating || s.sending
 		r.mu.Unlock()
 		if !pending {
 			return
 		}
-		select {
-		case <-s.woke:
-		case <-r.done:
+		if r.rest(context.Background(), s) {
+			r.mu.Lock()
+			r.rested(s)
+			r.mu.Unlock()
+			r.leave(s)
 			<-r.quiet
 			return
 		}
@@ -331,6 +336,7 @@ func (r *requester) finish(s *slot) {
 // it comes, unless it has come by now.
 func (r *requester) detach(s *slot) {
 	r.mu.Lock()
+	s.waiter.Init(nil)
 	late := s.state == slotLate
 	owing := late && r.corner != nil && r.corner.owes(s)
 	if late && s.sending {

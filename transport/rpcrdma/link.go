@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
+	"github.com/rdmafs/rdmafs/transport/turn"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -39,8 +41,11 @@ type link struct {
 	stopBack   context.CancelFunc
 	close      sync.Once
 
-	// repost is what only the reaper uses.
+	// repost and wc are used by who has the turn alone.
 	repost []verbs.RecvWR
+	wc     [64]verbs.Completion
+
+	waiting atomic.Pointer[waiting]
 
 	// control is nil on a link that begins, and stays, in version 1.
 	control *control
@@ -77,6 +82,8 @@ func (d *dialer) dial(ctx context.Context, long *longbuf.Pool) (*link, error) {
 		d: d, long: long,
 	}
 	l.port = l
+	l.turn, l.drive = turn.New(&l.mu, l.interrupt), l.receiveNext
+	l.waiting.Store(newWaiting())
 	if d.cfg.Padding.Align > 0 || d.cfg.ReadReplies {
 		l.corner = newCorners(l)
 	}
@@ -174,7 +181,7 @@ func (l *link) layOutArena() error {
 	for i := range l.all {
 		s := &l.all[i]
 		*s = slot{
-			index: i, buf: receives + i, woke: make(chan struct{}, 1),
+			index: i, buf: receives + i, waiter: turn.NewWaiter(),
 			header: next(maxHeaderLen), call: next(cfg.InlineSend), scratch: next(scratchLen),
 		}
 		l.free = append(l.free, s)

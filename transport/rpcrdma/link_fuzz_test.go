@@ -164,14 +164,23 @@ func reverseReply(h *Header, body []byte) bool {
 	return h.Proc == wire.ProcError || h.Proc == wire.ProcMsg && len(body) >= 8 && beUint32(body[4:]) == 1
 }
 
-func (c *scriptConn) Wait(_ context.Context, wc []verbs.Completion) (int, error) {
+func (c *scriptConn) Wait(ctx context.Context, wc []verbs.Completion) (int, error) {
+	stop := context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ready.Broadcast()
+	})
+	defer stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.done) == 0 && !c.closed {
+	for len(c.done) == 0 && !c.closed && ctx.Err() == nil {
 		c.ready.Wait()
 	}
-	if c.closed {
+	switch {
+	case c.closed:
 		return 0, verbs.ErrClosed
+	case len(c.done) == 0:
+		return 0, ctx.Err()
 	}
 	n := copy(wc, c.done)
 	c.done = append(c.done[:0], c.done[n:]...)

@@ -19,6 +19,10 @@ func (l *link) post(ctx context.Context, s *sender, stop <-chan struct{}) (poste
 	l.stall.set(ctx, &s.deadline)
 	defer s.deadline.clear()
 	posted, err = l.conn.PostSend(s.wrs)
+	if errors.Is(err, verbs.ErrQueueFull) {
+		l.turn.Expect()
+		defer l.turn.Unexpect()
+	}
 	for errors.Is(err, verbs.ErrQueueFull) {
 		room := l.awaitRoom()
 		var n int

@@ -10,41 +10,55 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
-// runReaper takes completions until the connection ends. Of replies it reads
-// the header, finds the call and gives it the receive buffer; the rest is the
-// caller's work. It never waits for anything but completions. Link.Close joins
-// it through l.quiet.
+// runReaper takes completions while no caller does, until the connection ends.
+// Link.Close joins it through l.quiet.
 func (l *link) runReaper() {
 	defer close(l.quiet)
-	var wc [64]verbs.Completion
-	for {
-		n, err := l.conn.Wait(context.Background(), wc[:])
-		l.mu.Lock()
-		for i := range wc[:n] {
-			l.reap(&wc[i])
-		}
-		l.tellRoom()
-		tooBad, broken := l.bad > maxBad, l.broken
-		l.mu.Unlock()
-		if err == nil {
-			err = l.afterBatch()
-		}
-		if err == nil && tooBad {
-			err = errGarbage
-		}
-		if err == nil {
-			err = broken
-		}
-		if err != nil {
-			l.fail(err)
-			// Close may be under way in fail elsewhere; here it returns when
-			// no memory is touched any more.
-			_ = l.conn.Close()
-			l.gaveUp()
-			l.d.stats.credits.Add(-int64(l.credits.Current()))
-			return
+	a := l.turn.Attendant()
+	for a.Take(l.done) {
+		for keep := true; keep; {
+			callers, err := l.take(l.conn.Wait(context.Background(), l.wc[:]))
+			if err != nil {
+				a.Leave()
+				break
+			}
+			keep = a.Next(callers)
 		}
 	}
+	// Close may be under way in fail elsewhere; here it returns when
+	// no memory is touched any more.
+	_ = l.conn.Close()
+	a.End()
+	l.gaveUp()
+	l.d.stats.credits.Add(-int64(l.credits.Current()))
+}
+
+// take handles the n completions in l.wc, and err, which came with them. Of replies it reads
+// the header, finds the call and gives it the receive buffer; the rest is the
+// caller's work. It never waits for anything. It reports whether some were of callers; its error is why the
+// link has ended.
+func (l *link) take(n int, err error) (callers bool, _ error) {
+	l.mu.Lock()
+	for i := range l.wc[:n] {
+		l.reap(&l.wc[i])
+	}
+	l.tellRoom()
+	tooBad, broken := l.bad > maxBad, l.broken
+	callers = len(l.wakeups) > 0
+	l.mu.Unlock()
+	if err == nil {
+		err = l.afterBatch()
+	}
+	if err == nil && tooBad {
+		err = errGarbage
+	}
+	if err == nil {
+		err = broken
+	}
+	if err != nil {
+		l.fail(err)
+	}
+	return callers, err
 }
 
 // afterBatch posts the receives again before anyone is told of a reply: the
@@ -69,7 +83,7 @@ func (l *link) reap(c *verbs.Completion) {
 		l.control.sent <- struct{}{}
 	case c.ID>>1 >= uint64(len(l.all)):
 		if s := l.reapOther(int(c.ID>>1) - len(l.all)); s != nil {
-			l.wakeups = append(l.wakeups, s)
+			l.wakeLater(s)
 		}
 	default:
 		s := &l.all[c.ID>>1]
@@ -78,7 +92,7 @@ func (l *link) reap(c *verbs.Completion) {
 		} else {
 			s.sending = false
 		}
-		l.wakeups = append(l.wakeups, s)
+		l.wakeLater(s)
 	}
 }
 

@@ -26,7 +26,7 @@ func (r *requester) errored(e *wire.Error) {
 			s.fault = &ReplyError{Version: s.terms.Version, Code: e.Code, Fault: e.Fault, Low: e.Low, High: e.High}
 		}
 		s.state = slotReplied
-		r.wakeups = append(r.wakeups, s)
+		r.wakeLater(s)
 	}
 }
 
@@ -35,7 +35,7 @@ func (r *requester) garbled(s *slot, err error) {
 	switch s.state {
 	case slotWaiting:
 		s.fault, s.state = err, slotReplied
-		r.wakeups = append(r.wakeups, s)
+		r.wakeLater(s)
 	case slotAbandoned, slotDetached:
 		r.late(s)
 	}
@@ -79,8 +79,15 @@ func (r *requester) replied(h wire.Header, m arrived) (free int) {
 	free, s.buf = s.buf, m.buf
 	s.headerLen, s.replyLen, s.layout = m.header, m.len, received{padding: m.padding}
 	s.state = slotReplied
-	r.wakeups = append(r.wakeups, s)
+	r.wakeLater(s)
 	return free
+}
+
+// wakeLater has the caller of s wake once the receives are posted again. The turn is not passed to it any more: it
+// would have no use for it. r.mu is held.
+func (r *requester) wakeLater(s *slot) {
+	r.rested(s)
+	r.wakeups = append(r.wakeups, s)
 }
 
 // late handles the reply to a call that was given up: its credit is free now.

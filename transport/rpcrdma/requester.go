@@ -9,6 +9,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
+	"github.com/rdmafs/rdmafs/transport/turn"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -39,6 +40,10 @@ type requester struct {
 	names      verbs.Window
 	stats      *counters
 	stall      *stall // nil on a server, where runWatch ends stalled connections
+	// turn is whose turn it is to call drive, which takes completions and does what they are about. It returns when there
+	// were some, with ctx, or with the connection. They are nil on a server, where runConn does that.
+	turn  *turn.Turn
+	drive func(ctx context.Context) error
 
 	all []slot
 	// done is closed at the end of the connection, quiet once it touches

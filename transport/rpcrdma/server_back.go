@@ -11,6 +11,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
+	"github.com/rdmafs/rdmafs/transport/turn"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -46,7 +47,7 @@ func newBackchannel(c *serverConn, bufs int, next func(n int) mem.Seg) *backchan
 	b.xid.Store(rand.Uint32())
 	for i := range b.all {
 		b.all[i] = slot{
-			index: i, buf: bufs + i, woke: make(chan struct{}, 1),
+			index: i, buf: bufs + i, waiter: turn.NewWaiter(),
 			header: next(maxHeaderLen), call: next(cfg.InlineOut), scratch: next(scratchLen),
 		}
 		b.free = append(b.free, &b.all[i])

@@ -4,6 +4,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
+	"github.com/rdmafs/rdmafs/transport/turn"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -49,8 +50,8 @@ type slot struct {
 	// header and call are the buffers of a call's transport header and inline
 	// stream; scratch takes the padding that a responder may write.
 	header, call, scratch mem.Seg
-	// woke has a token when something happened that the caller may wait for.
-	woke chan struct{}
+	// waiter wakes the caller when something happened that it may wait for, or it is its turn to receive.
+	waiter turn.Waiter
 	sender
 
 	// What follows belongs to the caller's goroutine.
@@ -126,12 +127,7 @@ type key struct {
 }
 
 // wake has the caller look at the slot again.
-func (s *slot) wake() {
-	select {
-	case s.woke <- struct{}{}:
-	default:
-	}
-}
+func (s *slot) wake() { s.waiter.Wake() }
 
 // addRuns appends v's segments to s.runs, without empty ones and with adjacent
 // ones made one.
@@ -205,6 +201,7 @@ func (r *requester) takeSlot(xid uint32) (*slot, error) {
 func (r *requester) putSlot(s *slot) {
 	delete(r.slots, s.xid)
 	r.putSpare(s)
+	s.waiter.Init(nil)
 	s.state = slotIdle
 	r.free = append(r.free, s)
 }

@@ -3,6 +3,7 @@ package rpctest
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
@@ -93,6 +94,31 @@ func testCancelled(e *env) {
 	for i, w := range wins[:len(sizes)] {
 		e.check(w.intact(vecs[i], 0), "after a cancelled call with %d bytes to come", sizes[i])
 	}
+}
+
+// testCancelledUnderLoad: callers that are given up at random, be it while they receive for others, keep nobody else from
+// getting replies.
+func testCancelledUnderLoad(e *env) {
+	const callers, calls, size = 8, 60, 4 << 10
+	seed := rand.Uint64()
+	e.Logf("seed %d", seed)
+	wins := e.split(callers)
+	crowd(callers, func(i int) {
+		rnd := rand.New(rand.NewPCG(seed, uint64(i)))
+		for k := range calls {
+			ctx, cancel := context.WithCancel(e.Context())
+			giveUp := rnd.IntN(3) == 0
+			if giveUp {
+				go cancel()
+			}
+			err := get(ctx, e.c, wins[i], size, size, 1, uint32(i*calls+k))
+			cancel()
+			if !giveUp || !errors.Is(err, context.Canceled) {
+				e.check(err, "caller %d, call %d", i, k)
+			}
+		}
+	})
+	e.check(null(e.Context(), e.c), "afterwards")
 }
 
 func testCancelledBeforehand(e *env) {

@@ -50,6 +50,7 @@ func Run(t *testing.T, newCaller NewCaller) {
 		{"Concurrent", testConcurrent},
 		{"Cancelled", testCancelled},
 		{"CancelledBeforehand", testCancelledBeforehand},
+		{"CancelledUnderLoad", testCancelledUnderLoad},
 		{"CutIsResent", testCutIsResent},
 		{"CutUnderLoad", testCutUnderLoad},
 		{"Close", testClose},

@@ -89,7 +89,7 @@ func (q *requester) endFilling(xid uint32, x *exchange, rec *buffer, at, n int, 
 	x.filling = false
 	if x.abandoned {
 		_ = q.conn.SetReadDeadline(time.Time{}) // reading reports a closed connection
-		x.ready <- struct{}{}
+		q.wake(x)
 		return false
 	}
 	if err != nil {
@@ -98,7 +98,7 @@ func (q *requester) endFilling(xid uint32, x *exchange, rec *buffer, at, n int, 
 	q.stats.replies.Add(1)
 	delete(q.pending, xid)
 	x.rec, x.placed = rec, placed{at: at, n: n}
-	x.ready <- struct{}{}
+	q.wake(x)
 	return true
 }
 

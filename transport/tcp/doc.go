@@ -11,7 +11,8 @@
 // middle of its record is finished from a copy, so that its payloads are released
 // at once and the stream stays intact.
 //
-// Receiving. A client's link has one reader; a server's connection has one reader
+// Receiving. Of the callers that wait for replies one reads the connection, also for the
+// others (await.go, package turn); long replies, and what comes while none waits, runReader reads. A server's connection has one reader
 // and up to ServerConfig.Concurrent workers, started on demand. A record is bounded,
 // that of a reply by what its call allows; the excess is skipped, and a record above
 // the configured maximum ends the connection. If a long reply ends with its payload,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/turn"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -19,10 +20,12 @@ type exchange struct {
 	packet
 	w     xdr.Writer
 	r     xdr.Reader
-	recv  []mem.Vec     // the call's Recv, for the reader while filling
-	room  int           // length of recv[0] where it is the only one, or 0
-	limit int           // bound of the reply
-	ready chan struct{} // holds a token when rec or err is set, or abandoned is heeded
+	recv  []mem.Vec // the call's Recv, for the reader while filling
+	room  int       // length of recv[0] where it is the only one, or 0
+	limit int       // bound of the reply
+	long  bool      // the reply may be too long for its caller to receive it
+	// waiter is woken when rec or err is set, or abandoned is heeded.
+	waiter turn.Waiter
 
 	// Guarded by requester.mu.
 	rec *buffer // the reply, for the caller to put
@@ -34,7 +37,7 @@ type exchange struct {
 	filling, abandoned bool
 }
 
-var exchanges = sync.Pool{New: func() any { return &exchange{ready: make(chan struct{}, 1)} }}
+var exchanges = sync.Pool{New: func() any { return &exchange{waiter: turn.NewWaiter()} }}
 
 // Exchange sends c under xid and waits for its result.
 func (q *requester) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
@@ -50,21 +53,18 @@ func (q *requester) Exchange(ctx context.Context, xid uint32, c *transport.Call)
 	}
 	x.pack(&x.w, c.Send)
 	x.recv, x.room = c.Recv, 0
-	if q.direct && len(c.Recv) == 1 && c.Protection() == nil {
+	x.limit = replyLimit(c, q.maxRecord)
+	x.long = x.limit > maxWhole
+	if q.turn != nil && x.long && len(c.Recv) == 1 && c.Protection() == nil {
 		x.room = c.Recv[0].Len()
 	}
-	x.limit = replyLimit(c, q.maxRecord)
-	if err := q.add(xid, x); err != nil {
+	if err := q.add(ctx, xid, x); err != nil {
 		x.recycle()
 		return &transport.Error{Fate: transport.NotSent, Err: err}
 	}
 	q.stats.calls.Add(1)
 	q.out.enqueue(ctx, &x.packet)
-	select {
-	case <-x.ready:
-	case <-ctx.Done():
-	case <-q.done:
-	}
+	q.await(ctx, x)
 	sent := q.out.withdraw(ctx, &x.packet)
 	rec, err := q.take(xid, x)
 	switch {
@@ -117,7 +117,7 @@ func (x *exchange) recycle() {
 	x.rec, x.err, x.recv, x.placed = nil, nil, nil, placed{}
 	clear(x.bufs)
 	select {
-	case <-x.ready:
+	case <-x.waiter.Woke:
 	default:
 	}
 	exchanges.Put(x)

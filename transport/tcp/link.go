@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/turn"
 	"github.com/rdmafs/rdmafs/verbs/stream"
 )
 
@@ -15,14 +16,19 @@ type link struct {
 	d      *Dialer
 	box    outbox
 	reader chan struct{} // closed when runReader has returned
+	// in is read by who has the turn. interrupted: runReader has moved the read deadline since it read last.
+	in          *records
+	interrupted bool
 	// back serves the server's calls; nil where no handler is configured.
 	back *callbacks
 }
 
 func newLink(d *Dialer, conn net.Conn) *link {
 	l := &link{d: d, reader: make(chan struct{})}
-	l.requester = requester{conn: conn, out: &l.box, stats: &d.stats, peer: d.cfg.Addr.String(), maxRecord: d.cfg.MaxRecord, direct: true}
+	l.requester = requester{conn: conn, out: &l.box, stats: &d.stats, peer: d.cfg.Addr.String(), maxRecord: d.cfg.MaxRecord}
 	l.init()
+	l.turn, l.drive = turn.New(&l.mu, l.interrupt), l.receive
+	l.in = newRecords(&countingReader{r: conn, n: &d.stats.received})
 	l.box.init(conn, &d.stats.sent, func(err error) { l.fail(fmt.Errorf("write: %w", err)) })
 	if d.cfg.Callbacks != nil {
 		l.back = newCallbacks(l)

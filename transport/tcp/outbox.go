@@ -9,7 +9,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -77,6 +80,9 @@ var padding [4]byte
 // outbox puts packets onto a connection, in whole and in order.
 type outbox struct {
 	conn net.Conn
+	// raw is that of conn, if it is a socket; writeFD is in writeNow.
+	raw     syscall.RawConn
+	writeFD func(fd uintptr) bool
 	// fail is called with the first write error, with no lock held.
 	fail  func(error)
 	bytes *atomic.Uint64
@@ -107,6 +113,10 @@ type span struct {
 func (o *outbox) init(conn net.Conn, bytes *atomic.Uint64, fail func(error)) {
 	o.conn, o.bytes, o.fail = conn, bytes, fail
 	o.idle.L = &o.mu
+	if socket, ok := conn.(*net.TCPConn); ok {
+		o.raw, _ = socket.SyscallConn()
+		o.writeFD = o.writev
+	}
 }
 
 // enqueue sends p. If the socket is free, the caller writes p, and returns when it
@@ -131,7 +141,8 @@ func (o *outbox) enqueue(ctx context.Context, p *packet) {
 	o.load()
 	o.mu.Unlock()
 
-	if ctx.Done() != nil {
+	// A write that does not wait needs nothing that would interrupt it.
+	if ctx.Done() != nil && !o.writeNow() {
 		stop := context.AfterFunc(ctx, func() { o.interrupt(p) })
 		defer stop()
 	}
@@ -141,6 +152,34 @@ func (o *outbox) enqueue(ctx context.Context, p *packet) {
 	// What is left to write is other packets, or a copy of the rest of p.
 	go o.runFlush()
 }
+
+// writeNow writes what the socket takes of bufs without waiting, and reports whether that
+// is everything. An error shows in the write that follows. The holder calls.
+func (o *outbox) writeNow() (all bool) {
+	return o.raw != nil && o.raw.Write(o.writeFD) == nil && len(o.bufs) == 0
+}
+
+// writev is one attempt; true: it is not to be repeated when the socket has room.
+func (o *outbox) writev(fd uintptr) bool {
+	n, err := unix.Writev(int(fd), o.bufs[:min(len(o.bufs), maxVector)])
+	if err != nil {
+		return true
+	}
+	o.done += n
+	o.bytes.Add(uint64(n))
+	for n > 0 || len(o.bufs) > 0 && len(o.bufs[0]) == 0 {
+		k := min(n, len(o.bufs[0]))
+		n -= k
+		if o.bufs[0] = o.bufs[0][k:]; len(o.bufs[0]) == 0 {
+			o.bufs[0] = nil
+			o.bufs = o.bufs[1:]
+		}
+	}
+	return true
+}
+
+// maxVector is how many pieces writeNow gives to the kernel; it takes IOV_MAX, 1024.
+const maxVector = 64
 
 // runFlush writes until the queue is empty. It inherits busy, and a reference
 // of runners.
@@ -169,8 +208,11 @@ func (o *outbox) load() {
 // to write.
 func (o *outbox) write(own *packet) bool {
 	for {
-		n, err := o.bufs.WriteTo(o.conn)
-		o.bytes.Add(uint64(n))
+		n, err := int64(0), error(nil)
+		if len(o.bufs) > 0 { // not all is written
+			n, err = o.bufs.WriteTo(o.conn)
+			o.bytes.Add(uint64(n))
+		}
 		o.mu.Lock()
 		o.done += int(n)
 		if o.interrupted && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) {

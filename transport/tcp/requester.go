@@ -1,11 +1,13 @@
 package tcp
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"sync"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/turn"
 )
 
 // requester makes calls on the peer of a connection. Who reads the connection
@@ -18,9 +20,10 @@ type requester struct {
 	peer string
 	// maxRecord bounds every record sent and received.
 	maxRecord int
-	// direct: whoever reads the connection may read data of replies straight into
-	// payloads, and stops when the read deadline is moved.
-	direct bool
+	// turn is whose turn it is to read the connection, by drive; runReader may read data of replies straight into payloads
+	// then, and stops when the read deadline is moved. Both are nil on a server, where runConn reads.
+	turn  *turn.Turn
+	drive func(ctx context.Context, w *turn.Waiter) error
 
 	done chan struct{} // closed by end
 
@@ -62,7 +65,7 @@ func (q *requester) lost(why error) error {
 }
 
 // add makes x the exchange that a reply under xid belongs to.
-func (q *requester) add(xid uint32, x *exchange) error {
+func (q *requester) add(ctx context.Context, xid uint32, x *exchange) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.err != nil {
@@ -72,6 +75,7 @@ func (q *requester) add(xid uint32, x *exchange) error {
 		return fmt.Errorf("transaction id %#x is in use", xid)
 	}
 	q.pending[xid] = x
+	x.waiter.Init(ctx)
 	return nil
 }
 
@@ -88,13 +92,14 @@ func (q *requester) find(xid uint32) *exchange {
 func (q *requester) take(xid uint32, x *exchange) (rec *buffer, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	x.waiter.Init(nil)
 	if q.pending[xid] == x {
 		delete(q.pending, xid)
 	}
 	if x.filling {
 		q.stopFilling(x)
 		q.mu.Unlock()
-		<-x.ready
+		<-x.waiter.Woke
 		q.mu.Lock()
 	}
 	return x.rec, x.err
@@ -107,10 +112,18 @@ func (q *requester) deliver(xid uint32, x *exchange, rec *buffer, err error) {
 	if q.pending[xid] == x {
 		delete(q.pending, xid)
 		x.rec, x.err = rec, err
-		x.ready <- struct{}{}
+		q.wake(x)
 	} else if rec != nil {
 		rec.put() // the caller has left
 	}
+}
+
+// wake wakes the caller of x, whose reply has come. mu is held.
+func (q *requester) wake(x *exchange) {
+	if q.turn != nil {
+		q.turn.Unlist(&x.waiter)
+	}
+	x.waiter.Wake()
 }
 
 // errTooLongReply is the error of a call whose reply is longer than it allows.

@@ -33,8 +33,10 @@ type conn struct {
 	// outcome gets that of a dial.
 	outcome chan error
 
-	// waiting makes Wait exclusive.
-	waiting sync.Mutex
+	// waiting makes Wait exclusive. armed and disarmFn are of the context whose end wakes it.
+	waiting  sync.Mutex
+	armed    <-chan struct{}
+	disarmFn func() bool
 	// wake wakes a Wait that sleeps, or is about to.
 	wake chan struct{}
 	once sync.Once
@@ -185,6 +187,7 @@ func (c *conn) Close() error {
 		c.mu.Unlock()
 		c.port.part(c)
 		c.waiting.Lock()
+		c.disarm()
 		c.port.leave(c)
 		c.waiting.Unlock()
 		c.dev.Release()

@@ -181,18 +181,37 @@ func (c *conn) await(ctx context.Context) {
 	}
 	defer p.resign()
 	p.flushAcks(c)
-	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, func() {
-			c.wakeWait()
-			p.interrupt(c)
-		})
-		defer stop()
-	}
+	c.arm(ctx)
 	for !c.ready(ctx) {
 		if !p.read(c) {
 			return
 		}
 	}
+}
+
+// arm makes the end of ctx wake a Wait of c that reads. Successive Waits mostly have the same ctx. It belongs to Wait,
+// which is exclusive, and to Close.
+func (c *conn) arm(ctx context.Context) {
+	done := ctx.Done()
+	if done == c.armed {
+		return
+	}
+	c.disarm()
+	if done != nil {
+		c.armed = done
+		c.disarmFn = context.AfterFunc(ctx, func() {
+			c.wakeWait()
+			c.port.interrupt(c)
+		})
+	}
+}
+
+// disarm undoes arm.
+func (c *conn) disarm() {
+	if c.disarmFn != nil {
+		c.disarmFn()
+	}
+	c.armed, c.disarmFn = nil, nil
 }
 
 // wakeWait wakes a Wait of c, if it is parked or about to be.

@@ -46,11 +46,18 @@ func (f *Faults) CutAfterCompletions(n int) { f.set(func() { f.cutWaits = n }) }
 // arrives.
 func (f *Faults) SwallowSend(n int) { f.set(func() { f.swallow = n }) }
 
+// lateness is what DelayCompletions and HoldCompletions have set.
+func (f *Faults) lateness() (time.Duration, chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.delay, f.hold
+}
+
 // DelayCompletions has each Wait return late by d.
 func (f *Faults) DelayCompletions(d time.Duration) { f.set(func() { f.delay = d }) }
 
 // HoldCompletions keeps every Wait from returning completions until release is
-// called, or its context or connection ends.
+// called, or its connection ends.
 func (f *Faults) HoldCompletions() (release func()) {
 	ch := make(chan struct{})
 	f.set(func() { f.hold = ch })

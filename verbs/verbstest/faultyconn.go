@@ -16,6 +16,9 @@ type faultyConn struct {
 	qp    verbs.QP   // inner, or what Prepare was given
 	inner verbs.Conn // nil during Prepare
 
+	// late are completions taken from inner that are not delivered yet; Wait alone uses it.
+	late []verbs.Completion
+
 	once sync.Once
 	gone chan struct{} // closed by Close and by a cut
 
@@ -108,26 +111,20 @@ func (c *faultyConn) reveal(wc []verbs.Completion) {
 }
 
 func (c *faultyConn) Wait(ctx context.Context, wc []verbs.Completion) (int, error) {
-	n, err := c.qp.Wait(ctx, wc)
-	if err != nil {
-		return n, c.mask(err)
+	if len(c.late) == 0 {
+		n, err := c.qp.Wait(ctx, wc)
+		if err != nil {
+			return n, c.mask(err)
+		}
+		c.took(wc[:n])
 	}
-	c.reveal(wc[:n])
-	cut := false
-	c.f.mu.Lock()
-	for range n {
-		cut = countDown(&c.f.cutWaits) || cut
-	}
-	delay, hold := c.f.delay, c.f.hold
-	c.f.mu.Unlock()
-	if cut {
-		c.cut()
-	}
+	delay, hold := c.f.lateness()
 	if hold != nil {
 		select {
 		case <-hold:
 		case <-c.gone:
 		case <-ctx.Done():
+			return 0, ctx.Err()
 		}
 	}
 	if delay > 0 {
@@ -137,9 +134,32 @@ func (c *faultyConn) Wait(ctx context.Context, wc []verbs.Completion) (int, erro
 		case <-t.C:
 		case <-c.gone:
 		case <-ctx.Done():
+			return 0, ctx.Err()
 		}
 	}
-	return n, nil
+	return c.deliver(wc), nil
+}
+
+// took keeps completions in c.late, and counts them.
+func (c *faultyConn) took(wc []verbs.Completion) {
+	c.reveal(wc)
+	c.late = append(c.late[:0], wc...)
+	cut := false
+	c.f.mu.Lock()
+	for range wc {
+		cut = countDown(&c.f.cutWaits) || cut
+	}
+	c.f.mu.Unlock()
+	if cut {
+		c.cut()
+	}
+}
+
+// deliver moves what is late to wc.
+func (c *faultyConn) deliver(wc []verbs.Completion) int {
+	n := copy(wc, c.late)
+	c.late = c.late[n:]
+	return n
 }
 
 // cut ends the connection as a broken wire would.

@@ -63,6 +63,7 @@ func RunAt(t *testing.T, newPair NewPair, p Pace, flaws ...Flaw) {
 		{"PostAndReap", testPostAndReap},
 		{"ReceivesBesideReap", testReceivesBesideReap},
 		{"WaitContext", testWaitContext},
+		{"WaitFromMany", testWaitFromMany},
 		{"QuietRequests", testQuietRequests},
 		{"QueueFull", testQueueFull},
 		{"UsageErrors", testUsageErrors},

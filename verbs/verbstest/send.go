@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -160,6 +161,63 @@ func testWaitContext(r *rig) {
 			r.t.Fatalf("message %d: %d, %v", i, n, err)
 		}
 	}
+}
+
+// testWaitFromMany: goroutines take turns to wait, and many of those that wait are
+// interrupted. Each message is received once, in order.
+func testWaitFromMany(r *rig) {
+	r.connect()
+	const messages, waiters = 300, 4
+	room := make(chan struct{}, recvs/2) // a token for each message that is not received
+	var turn sync.Mutex                  // held by who waits
+	next := 0
+	var ending atomic.Pointer[context.CancelFunc]
+	wait := func() (more bool) {
+		ctx, cancel := context.WithCancel(r.ctx)
+		defer cancel()
+		turn.Lock()
+		defer turn.Unlock()
+		if next == messages {
+			return false
+		}
+		ending.Store(&cancel)
+		c, err := r.server.tryNext(ctx)
+		if err != nil {
+			if r.ctx.Err() != nil || !errors.Is(err, context.Canceled) {
+				r.t.Errorf("wait for message %d: %v", next, err)
+				return false
+			}
+			return true
+		}
+		if b := r.server.received(c); len(b) != 1 || b[0] != byte(next) {
+			r.t.Errorf("message %d: received %x", next, b)
+		}
+		if _, err := r.server.conn.PostRecv([]verbs.RecvWR{r.server.recvWR(int(c.ID))}); err != nil {
+			r.t.Errorf("post receive: %v", err)
+		}
+		next++
+		<-room
+		return true
+	}
+	var all sync.WaitGroup
+	for range waiters {
+		all.Go(func() {
+			for wait() {
+			}
+		})
+	}
+	for i := range messages {
+		select {
+		case room <- struct{}{}:
+		case <-r.ctx.Done():
+			r.t.Fatalf("message %d: no room", i)
+		}
+		r.client.sendByte(byte(i))
+		if cancel := ending.Load(); cancel != nil && i%3 == 0 {
+			(*cancel)()
+		}
+	}
+	all.Wait()
 }
 
 // testQueueFull: signaled requests hold their place until they are reaped.

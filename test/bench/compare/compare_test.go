@@ -155,7 +155,7 @@ func TestChange(t *testing.T) {
 		"worse":  {"m": {1, 1, 1}, "m before": {2, 2, 2}},
 		"unsure": {"m": {1, 1, 4}, "m before": {2, 2, 2}},
 	}, Costs: map[workload.Kind]map[string]map[string][]float64{
-		workload.RPCs: {"better": {"m": {1}, "m before": {2}}},
+		workload.RPCs: {"better": {"m": {1}, "m before": {2}}, "worse": {"m": {3}, "m before": {2}}, "unsure": {"m": {0.01}, "m before": {0.001}}},
 		workload.CPU:  {"better": {"m": {1e9, 1e9, 1e9}, "m before": {2e9, 2e9, 2e9}}},
 	}}
 	for _, n := range names {
@@ -166,10 +166,10 @@ func TestChange(t *testing.T) {
 		"2.00", "1.00", "–", "–", "200000", "100000", "2.00"}; !reflect.DeepEqual(table.Rows[0], want) {
 		t.Errorf("%q, want %q", table.Rows[0], want)
 	}
-	if len(table.Rows) != 3 || table.Rows[1][7] != "worse" || table.Rows[2][7] != "perhaps worse" {
+	if len(table.Rows) != 3 || table.Rows[1][7] != "worse more calls" || table.Rows[2][7] != "perhaps worse" {
 		t.Errorf("%q", table.Rows)
 	}
-	if !strings.Contains(verdict, "Of 3 rows 1 are worse by more than 5 %; 1 more are") {
+	if !strings.Contains(verdict, "Of 3 rows 1 are worse by more than 5 %; 1 more are") || !strings.Contains(verdict, " 1 make more calls") {
 		t.Error(verdict)
 	}
 }

@@ -26,14 +26,14 @@ func main() {
 		log.Fatal("usage: loopc MOUNTPOINT DIRECTORY")
 	}
 	syscall.Umask(0) // the kernel has applied that of the caller
-	var st syscall.Stat_t
-	if err := syscall.Stat(os.Args[2], &st); err != nil {
+	loop, err := fs.NewLoopbackRoot(os.Args[2])
+	if err != nil {
 		log.Fatal(err)
 	}
-	root := &fs.LoopbackRoot{Path: os.Args[2], Dev: uint64(st.Dev), NewNode: newNode}
-	root.RootNode = newNode(root, nil, "", &st)
+	root := &node{loop.(*fs.LoopbackNode)}
+	root.RootData.RootNode = root
 	second := time.Second // as libfuse has it
-	server, err := fs.Mount(os.Args[1], root.RootNode, &fs.Options{
+	server, err := fs.Mount(os.Args[1], root, &fs.Options{
 		AttrTimeout: &second, EntryTimeout: &second, NullPermissions: true,
 		MountOptions: fuse.MountOptions{
 			FsName: os.Args[2], Name: "loopc",
@@ -50,16 +50,17 @@ func main() {
 
 // node is one of go-fuse's, whose files are ours. Direct I/O ends here, as at a server:
 // the store is memory anyway.
-type node struct{ fs.LoopbackNode }
-
-func newNode(root *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
-	return &node{fs.LoopbackNode{RootData: root}}
-}
+type node struct{ *fs.LoopbackNode }
 
 var (
-	_ fs.NodeOpener  = (*node)(nil)
-	_ fs.NodeCreater = (*node)(nil)
+	_ fs.NodeWrapChilder = (*node)(nil)
+	_ fs.NodeOpener      = (*node)(nil)
+	_ fs.NodeCreater     = (*node)(nil)
 )
+
+func (n *node) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
+	return &node{child.(*fs.LoopbackNode)}
+}
 
 func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	f, out, errno := n.LoopbackNode.Open(ctx, flags&^syscall.O_DIRECT)

@@ -1,0 +1,95 @@
+package rpcrdma
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rdmafs/rdmafs/verbs"
+)
+
+// How callers wait: package turn says who of them receives.
+
+// rest waits until something has happened to s. It returns true if nothing has, and nothing is to be waited for:
+// ctx or the connection has ended. The caller calls rested afterwards, and leave when it waits no more.
+func (r *requester) rest(ctx context.Context, s *slot) (over bool) {
+	w := &s.waiter
+	if r.turn != nil {
+		leads := r.turn.Take(w)
+		if !leads {
+			r.mu.Lock()
+			leads = r.turn.Follow(w)
+			r.mu.Unlock()
+		}
+		if leads {
+			return r.lead(ctx, s)
+		}
+	}
+	select {
+	case <-w.Woke:
+		return false
+	case <-ctx.Done():
+	case <-r.done:
+	}
+	return true
+}
+
+// lead is rest for who has the turn.
+func (r *requester) lead(ctx context.Context, s *slot) (over bool) {
+	for {
+		select {
+		case <-s.waiter.Woke:
+			return false
+		default:
+		}
+		if err := r.drive(ctx); err != nil {
+			return true
+		}
+	}
+}
+
+// rested ends what rest has begun, but for the turn. r.mu is held.
+func (r *requester) rested(s *slot) {
+	if r.turn != nil {
+		r.turn.Unlist(&s.waiter)
+	}
+}
+
+// leave gives up the turn of s, if it has it.
+func (r *requester) leave(s *slot) {
+	if r.turn != nil {
+		r.turn.Leave(&s.waiter)
+	}
+}
+
+// waiting is the context with which all leaders of a link call Wait in turn: one of their own each would have to be watched
+// anew each time. To end it interrupts the leader.
+type waiting struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+func newWaiting() *waiting {
+	w := &waiting{}
+	w.ctx, w.end = context.WithCancel(context.Background())
+	return w
+}
+
+// interrupt makes the leader look at its own context.
+func (l *link) interrupt() { l.waiting.Swap(newWaiting()).end() }
+
+// receiveNext is requester.drive.
+func (l *link) receiveNext(ctx context.Context) error {
+	wait := l.waiting.Load().ctx
+	n, err := l.conn.Wait(wait, l.wc[:])
+	if n == 0 && wait.Err() != nil && !isLoss(err) {
+		return ctx.Err()
+	}
+	_, err = l.take(n, err)
+	return err
+}
+
+// isLoss reports whether err says that the connection is dead.
+func isLoss(err error) bool {
+	var ce *verbs.ConnError
+	return errors.As(err, &ce) || errors.Is(err, verbs.ErrClosed)
+}
