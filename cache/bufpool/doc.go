@@ -10,7 +10,7 @@
 // long as any of them is lent, and can be used for any size afterwards, so that no
 // size keeps memory from the others for good. Arenas stay registered and mapped
 // until Close: registration is what costs, and the limit bounds it. Where no device has
-// them pinned, the pages of slabs that are free for some seconds go back to the system.
+// them pinned, the pages of slabs that are free for a while go back to the system.
 //
 // Waiting is strictly first come, first served, also across sizes: a large
 // request is not starved by small ones. TryGet leaves a quarter of the pool to

@@ -37,7 +37,7 @@ type Config struct {
 	// Register makes an arena usable for I/O; Unregister takes that back. Both
 	// may be nil.
 	Register, Unregister func(*mem.Arena) error
-	// Trim gives the memory of buffers that are not used for some seconds back to the
+	// Trim gives the memory of buffers that are not used for a while back to the
 	// system. It must not be set if a device has that memory pinned: it would go on using
 	// the old pages.
 	Trim bool

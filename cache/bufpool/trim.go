@@ -7,8 +7,9 @@ import (
 
 // trimInterval is how often free slabs are looked at while any of them holds memory. One that
 // was free for a whole interval gives it back to the system: memory that a burst has needed
-// is not kept for the next one. To have a page again costs a fault.
-const trimInterval = 4 * time.Second
+// is not kept for good. To have a page again costs a fault, as much as copying it twice, so
+// that bursts in quick succession must not pay for it.
+const trimInterval = 20 * time.Second
 
 // freed notes that s, which is free now, holds memory; mu is held.
 func (p *Pool) freed(s *slab) {

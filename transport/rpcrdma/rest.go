@@ -13,7 +13,12 @@ import (
 // ctx or the connection has ended. The caller calls rested afterwards, and leave when it waits no more.
 func (r *requester) rest(ctx context.Context, s *slot) (over bool) {
 	w := &s.waiter
-	if r.turn != nil {
+	switch {
+	case r.turn == nil:
+	case s.bulk():
+		r.turn.Expect()
+		defer r.turn.Unexpect()
+	default:
 		leads := r.turn.Take(w)
 		if !leads {
 			r.mu.Lock()
@@ -31,6 +36,19 @@ func (r *requester) rest(ctx context.Context, s *slot) (over bool) {
 	case <-r.done:
 	}
 	return true
+}
+
+// maxLed is the most data of a reply whose caller receives it, in bytes. Nobody takes from the connection while one leader
+// wakes the next, which slows a stream of data down: that is the reaper's.
+const maxLed = 16 << 10
+
+// bulk reports whether the reply to s may bring more than maxLed.
+func (s *slot) bulk() bool {
+	n := 0
+	for _, it := range s.shape.Recv {
+		n += it.Len
+	}
+	return n > maxLed
 }
 
 // lead is rest for who has the turn.
