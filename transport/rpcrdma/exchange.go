@@ -336,7 +336,7 @@ func (r *requester) finish(s *slot) {
 // it comes, unless it has come by now.
 func (r *requester) detach(s *slot) {
 	r.mu.Lock()
-	s.waiter.Init(nil)
+	s.waiter.Clear()
 	late := s.state == slotLate
 	owing := late && r.corner != nil && r.corner.owes(s)
 	if late && s.sending {

@@ -202,7 +202,7 @@ func (r *requester) takeSlot(xid uint32) (*slot, error) {
 func (r *requester) putSlot(s *slot) {
 	delete(r.slots, s.xid)
 	r.putSpare(s)
-	s.waiter.Init(nil)
+	s.waiter.Clear()
 	s.state = slotIdle
 	r.free = append(r.free, s)
 }

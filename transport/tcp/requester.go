@@ -92,7 +92,7 @@ func (q *requester) find(xid uint32) *exchange {
 func (q *requester) take(xid uint32, x *exchange) (rec *buffer, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	x.waiter.Init(nil)
+	x.waiter.Clear()
 	if q.pending[xid] == x {
 		delete(q.pending, xid)
 	}

@@ -52,6 +52,9 @@ func NewWaiter() Waiter { return Waiter{Woke: make(chan struct{}, 1)} }
 // The lock given to New is held.
 func (w *Waiter) Init(ctx context.Context) { w.ctx = ctx }
 
+// Clear forgets that context. The lock given to New is held.
+func (w *Waiter) Clear() { w.ctx = nil }
+
 // Wake has the caller look again.
 func (w *Waiter) Wake() {
 	select {
@@ -96,7 +99,7 @@ func (t *Turn) Follow(w *Waiter) (leads bool) {
 	return false
 }
 
-// list makes w the newest follower. mu is held.
+// list makes w the newest follower. The lock given to New is held.
 func (t *Turn) list(w *Waiter) {
 	w.listed, w.older = true, t.newest
 	if w.older != nil {

@@ -23,7 +23,6 @@ type wire struct {
 
 	mu      sync.Mutex
 	callers []caller
-	lost    bool
 }
 
 type caller struct {
