@@ -114,8 +114,8 @@ func startServer(t testing.TB, o serverOptions) *server {
 	return s
 }
 
-// needRing skips a test whose mount options ask for FUSE over io_uring if that
-// cannot be had.
+// needRing has FUSE over io_uring enabled until the test ends if its mount options
+// ask for it, and skips the test if that cannot be had.
 func needRing(t *testing.T, words string) {
 	t.Helper()
 	if strings.Contains(words, "fuse=ring") {
