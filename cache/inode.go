@@ -23,28 +23,17 @@ type Inode struct {
 	// Tag is for the cache's user, who guards it; the cache does not use it.
 	Tag uint64
 
-	mu inodeLock
-	// wake is closed and replaced when waiters should look again; nil while there
-	// are none.
-	wake chan struct{}
-
+	mu   inodeLock
 	node coherence.Node
-	// pages is what the kernel has; neverDoubted until the first doubt.
-	pages *coherence.Pages
 
 	rights coherence.Rights
-	opens  int
-	silly  *silly
+	*used  // neverUsed until it is more than a file with attributes
 	// removed: we have removed the last name, and the file is not open.
 	removed bool
 	// inListing: a listing has given the kernel the attributes of this directory since our
 	// last change in it.
 	inListing bool
 	typ       nfsclient.FileType
-
-	names    *nameTable // directories; nil: none
-	*written            // regular files
-	spans    *spans     // likewise: READs under way, and what was read ahead
 
 	nextHandle, nextNumber *Inode // of Cache.handles and Cache.numbers, guarded by Cache.mu
 }
@@ -73,7 +62,7 @@ func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
 		}
 		c.handles.remove(i)
 	}
-	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), written: &neverWritten, pages: &neverDoubted, spans: &notReading}
+	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), used: &neverUsed}
 	i.refs.Store(1)
 	c.handles.insert(i)
 	c.numbers.insert(i)
@@ -156,6 +145,7 @@ func (i *Inode) wakeAll() {
 // waitChan is the channel to wait for after mu was unlocked; mu is held.
 func (i *Inode) waitChan() <-chan struct{} {
 	if i.wake == nil {
+		i.own()
 		i.wake = make(chan struct{})
 	}
 	return i.wake

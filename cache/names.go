@@ -109,6 +109,7 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 		child.refs.Add(1)
 	}
 	if i.names == nil {
+		i.own()
 		i.names = new(nameTable)
 	}
 	i.names.insert(d)
