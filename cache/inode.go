@@ -32,6 +32,7 @@ type Inode struct {
 	pages *coherence.Pages
 
 	rights coherence.Rights
+	acl    *nfsclient.ACL // what is known of access control lists; dropRights forgets it
 	opens  int
 	silly  *silly
 	// removed: we have removed the last name, and the file is not open.

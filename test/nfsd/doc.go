@@ -8,7 +8,10 @@
 // MOUNT program and GETPORT of the port mapper are answered on the same port as
 // NFS, so that a client can be told mountport= and port= alike.
 //
-// It refuses locks (NLM), access lists and security beyond AUTH_SYS: a client's
+// Exports with ACL have access control lists (NFSACL), which the kernel keeps, inherits and
+// judges by where their file system has them.
+//
+// It refuses locks (NLM) and security beyond AUTH_SYS: a client's
 // word for its user is taken, so an export is as open as the network it is
 // listened on.
 //
