@@ -88,5 +88,5 @@ func (i *Inode) answered(st stamp, a *nfsclient.Attr, k userKey, asked, granted 
 // dropRights forgets everybody's rights, and access control lists; mu is held.
 func (i *Inode) dropRights() {
 	i.rights.Forget(i.c.gen.Add(1))
-	i.acl = nil
+	i.knowACL(aclUnknown, nil)
 }

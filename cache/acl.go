@@ -7,9 +7,24 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// What is known of files with nothing to keep: none has only what the mode says, lacking
-// is on a file system without access control lists.
-var noACL, lackingACL nfsclient.ACL
+// aclState is what is known of a file's access control lists.
+type aclState uint8
+
+const (
+	aclUnknown aclState = iota
+	aclNone             // there is nothing beyond the mode
+	aclLacking          // the file system has no such lists
+	aclListed           // they are in Inode.acl
+)
+
+// knowACL takes over what is known; mu is held.
+func (i *Inode) knowACL(s aclState, acl *nfsclient.ACL) {
+	i.acls = s
+	if acl != i.acl {
+		i.own()
+		i.acl = acl
+	}
+}
 
 // ACLs reports whether the server has access control lists.
 func (c *Cache) ACLs() bool { return c.acls != nil }
@@ -20,22 +35,24 @@ func (c *Cache) ACLs() bool { return c.acls != nil }
 // such lists on i's file system.
 func (c *Cache) ACL(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.ACL, error) {
 	if c.acls == nil {
-		return noACL, nfsclient.ErrNotSupported
+		return nfsclient.ACL{}, nfsclient.ErrNotSupported
 	}
 	if i.typ == nfsclient.SymbolicLink {
-		return noACL, nil
+		return nfsclient.ACL{}, nil
 	}
 	i.mu.Lock()
-	known := i.acl
-	if known != nil && !i.fresh(c.cfg.Now()) {
-		known = nil
+	known, acl := i.acls, i.acl
+	if !i.fresh(c.cfg.Now()) {
+		known = aclUnknown
 	}
 	i.mu.Unlock()
-	switch {
-	case known == &lackingACL:
-		return noACL, nfsclient.ErrNotSupported
-	case known != nil:
-		return *known, nil
+	switch known {
+	case aclLacking:
+		return nfsclient.ACL{}, nfsclient.ErrNotSupported
+	case aclNone:
+		return nfsclient.ACL{}, nil
+	case aclListed:
+		return *acl, nil
 	}
 	return c.askACL(ctx, cr, i)
 }
@@ -47,14 +64,15 @@ func (c *Cache) askACL(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscli
 	lacking := errors.Is(err, nfsclient.ErrNotSupported)
 	if err != nil && !lacking {
 		i.failed(err)
-		return noACL, err
+		return nfsclient.ACL{}, err
 	}
-	keep := &noACL
+	known := aclNone
+	var keep *nfsclient.ACL
 	switch {
 	case lacking:
-		keep = &lackingACL
+		known = aclLacking
 	case len(got.Access) > 0 || len(got.Default) > 0:
-		keep = &nfsclient.ACL{Access: got.Access, Default: got.Default}
+		known, keep = aclListed, &nfsclient.ACL{Access: got.Access, Default: got.Default}
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -64,7 +82,7 @@ func (c *Cache) askACL(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscli
 		current = current && !i.node.ChangedAfter(a)
 	}
 	if current {
-		i.acl = keep
+		i.knowACL(known, keep)
 	}
 	return got, err
 }
@@ -134,7 +152,7 @@ func (c *Cache) bornWithoutACL(dir, child *Inode) {
 	dir.mu.Unlock()
 	if none {
 		child.mu.Lock()
-		child.acl = &noACL
+		child.knowACL(aclNone, nil)
 		child.mu.Unlock()
 	}
 }
@@ -142,5 +160,5 @@ func (c *Cache) bornWithoutACL(dir, child *Inode) {
 // inheritsNone reports whether what is made in dir is known to get no access control list
 // from there; mu is held.
 func (i *Inode) inheritsNone() bool {
-	return i.acl != nil && len(i.acl.Default) == 0 && i.fresh(i.c.cfg.Now())
+	return i.acls != aclUnknown && (i.acl == nil || len(i.acl.Default) == 0) && i.fresh(i.c.cfg.Now())
 }
