@@ -5,7 +5,7 @@
 // kernel notifications that go-fuse has no call for (notify.go), the numbers of
 // nodes and open files, and the mapping of errors to errno (errno.go, one
 // function), of callers to credentials (cred.go), and of interrupts to contexts
-// (interrupt.go). It refuses protocol knowledge and keeps no attribute, name or
+// (interrupt.go). Access control lists are the only extended attributes (xattr.go). It refuses protocol knowledge and keeps no attribute, name or
 // byte.
 //
 // Invariants: the kernel's lookup count of a node equals the references that

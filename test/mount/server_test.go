@@ -37,7 +37,9 @@ func TestMain(m *testing.M) {
 }
 
 type serverOptions struct {
-	lossy  bool
+	lossy bool
+	// acl serves access control lists.
+	acl    bool
 	faults *nfsd.Faults
 	// clockAhead is by how many seconds the server's clock is ahead.
 	clockAhead int64
@@ -78,7 +80,7 @@ func startServer(t testing.TB, o serverOptions) *server {
 	}
 	var err error
 	s.Server, err = nfsd.New(nfsd.Config{
-		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ClockAhead: o.clockAhead}},
+		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ACL: o.acl, ClockAhead: o.clockAhead}},
 		Faults:  o.faults,
 	})
 	if err != nil {
