@@ -348,7 +348,7 @@ func (c *Cache) rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 func (i *Inode) cachedName(name string) *Inode {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	d := i.names[name]
+	d := i.dentry(name)
 	if d == nil || d.child == nil {
 		return nil
 	}

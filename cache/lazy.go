@@ -17,14 +17,39 @@ var (
 	neverWritten written
 	neverDoubted coherence.Pages
 	notReading   spans
+	neverUsed    = used{written: &neverWritten, pages: &neverDoubted, spans: &notReading}
 )
+
+// used is for inodes that have names, were opened or are waited for; Inode.mu guards it.
+type used struct {
+	// wake is closed and replaced when waiters should look again; nil while there
+	// are none.
+	wake chan struct{}
+	// pages is what the kernel has; neverDoubted until the first doubt.
+	pages *coherence.Pages
+	opens int
+	silly *silly
+
+	names    *nameTable // directories; nil: none
+	*written            // regular files
+	spans    *spans     // likewise: READs under way, and what was read ahead
+}
 
 // spansPool has empty spans that no inode owns.
 var spansPool = sync.Pool{New: func() any { return new(spans) }}
 
+// own comes before any change of used; mu is held.
+func (i *Inode) own() {
+	if i.used == &neverUsed {
+		u := neverUsed
+		i.used = &u
+	}
+}
+
 // ownWritten comes before the first write or truncation; mu is held.
 func (i *Inode) ownWritten() {
 	if i.written == &neverWritten {
+		i.own()
 		i.written = &written{wb: writeback.Make(&i.c.wbConfig, (*wbOwner)(i))}
 	}
 }
@@ -32,6 +57,7 @@ func (i *Inode) ownWritten() {
 // ownPages comes before the first doubt; mu is held.
 func (i *Inode) ownPages() {
 	if i.pages == &neverDoubted {
+		i.own()
 		i.pages = new(coherence.Pages)
 	}
 }
@@ -39,6 +65,7 @@ func (i *Inode) ownPages() {
 // ownSpans comes before a span is added; mu is held.
 func (i *Inode) ownSpans() {
 	if i.spans == &notReading {
+		i.own()
 		i.spans = spansPool.Get().(*spans)
 	}
 }

@@ -30,7 +30,9 @@ type Client struct {
 	// noPlus and noExclusive are set once the server has answered that it does not
 	// support READDIRPLUS, or exclusive CREATE.
 	noPlus, noExclusive atomic.Bool
-	marks               marks
+	// verifier is the server's last, 0 if there was none; kept only with Config.Locks.
+	verifier atomic.Uint64
+	marks    marks
 
 	closeOnce sync.Once
 	closeErr  error
@@ -86,8 +88,13 @@ func (c *Client) Root() (nfsclient.Handle, nfsclient.Attr) { return c.root, c.ro
 // Info implements nfsclient.Client.
 func (c *Client) Info() nfsclient.Info { return c.info }
 
-// Watch implements nfsclient.Client. An NFSv3 server says nothing unasked.
-func (c *Client) Watch(nfsclient.Watcher) {}
+// Watch implements nfsclient.Client. An NFSv3 server says nothing unasked, but locks
+// may be lost.
+func (c *Client) Watch(w nfsclient.Watcher) {
+	if c.cf.Locks != nil {
+		c.cf.Locks.Watch(w)
+	}
+}
 
 // Register implements nfsclient.Client.
 func (c *Client) Register(a *mem.Arena) error { return c.caller.Register(a) }
@@ -98,8 +105,12 @@ func (c *Client) Unregister(a *mem.Arena) error { return c.caller.Unregister(a) 
 // Close implements nfsclient.Client. Calls under way fail.
 func (c *Client) Close(ctx context.Context) error {
 	c.closeOnce.Do(func() {
+		var locks error
+		if c.cf.Locks != nil {
+			locks = c.cf.Locks.Close(ctx)
+		}
 		c.cf.umount(ctx)
-		c.closeErr = errors.Join(c.caller.Close(), c.paths.close())
+		c.closeErr = errors.Join(locks, c.caller.Close(), c.paths.close())
 	})
 	return c.closeErr
 }

@@ -30,6 +30,9 @@ type Config struct {
 	RSize, WSize int
 	// Cred is used for mounting.
 	Cred nfsclient.Cred
+	// Locks, if not nil, takes locks at the server. The Client takes it when Mount
+	// succeeds.
+	Locks Locks
 	// MachineName is this host's name in AUTH_SYS credentials.
 	MachineName string
 	// Log may be nil. It gets what is worth knowing and no error.

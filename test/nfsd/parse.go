@@ -73,6 +73,8 @@ func (x *Export) option(opt string) error {
 		x.Async = true
 	case "lossy":
 		x.Lossy = true
+	case "secure":
+		x.Secure = true
 	case "inode_handles":
 		x.InodeHandles = true
 	case "root_squash":

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
 )
 
@@ -13,6 +14,8 @@ type Stats struct {
 	// those that never came.
 	Calls uint64            `json:"calls"`
 	Procs map[string]uint64 `json:"procs"`
+	// Locks counts the calls of NLM by procedure, likewise.
+	Locks map[string]uint64 `json:"locks,omitempty"`
 	// Duplicates counts calls answered from, or waiting in, the duplicate
 	// request cache.
 	Duplicates   uint64 `json:"duplicates"`
@@ -28,6 +31,11 @@ type counters struct {
 	calls, duplicates, crashes atomic.Uint64
 	bytesRead, bytesWritten    atomic.Uint64
 	proc                       [len(procNames)]atomic.Uint64
+	lock                       [len(lockProcNames)]atomic.Uint64
+}
+
+var lockProcNames = [...]string{
+	nlm.ProcNull: "NULL", nlm.ProcTest: "TEST", nlm.ProcLock: "LOCK", nlm.ProcCancel: "CANCEL", nlm.ProcUnlock: "UNLOCK",
 }
 
 var procNames = [...]string{
@@ -49,6 +57,14 @@ func (s *Server) Stats() Stats {
 	for i := range c.proc {
 		if n := c.proc[i].Load(); n > 0 {
 			st.Procs[procNames[i]] = n
+		}
+	}
+	for i := range c.lock {
+		if n := c.lock[i].Load(); n > 0 {
+			if st.Locks == nil {
+				st.Locks = map[string]uint64{}
+			}
+			st.Locks[lockProcNames[i]] = n
 		}
 	}
 	for _, l := range s.all() {
