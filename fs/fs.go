@@ -148,6 +148,7 @@ func (f *FS) mount() error {
 	if f.cache.ACLs() {
 		extra |= aclCapabilities
 	}
+	plan.words = append(plan.words, f.noDevices()...)
 	err := f.mountServer(&plan, &fuse.MountOptions{
 		MaxBackground:            maxBackground,
 		MaxInflightRequestBytes:  maxRequestBytes,
@@ -243,8 +244,12 @@ func (f *FS) setEntry(ctx *opContext, e cache.Entry, out *fuse.EntryOut) {
 // the cache knows the users' rights. The same goes for a kernel that cannot be told
 // that a name is no longer valid.
 func (f *FS) entryTTL(ttl time.Duration) time.Duration {
-	if !f.expires || f.cfg.AllowOther && !f.cfg.DefaultPermissions {
+	if !f.expires || f.cfg.judges() {
 		return 0
 	}
 	return ttl
 }
+
+// judges reports whether several users share the mount and the kernel does not check
+// modes: each request is then judged here and by the server, for the user who makes it.
+func (c *Config) judges() bool { return c.AllowOther && !c.DefaultPermissions }
