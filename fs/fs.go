@@ -26,6 +26,9 @@ type Config struct {
 	ReadOnly, AllowOther bool
 	// DefaultPermissions has the kernel check mode bits itself, as in fuse(8).
 	DefaultPermissions bool
+	// PosixLocks and Flocks have the locks of fcntl(2) and flock(2) taken at the server.
+	// Otherwise the kernel keeps them, for this mount alone.
+	PosixLocks, Flocks bool
 	// Options are further ones for fusermount3 or mount(2): "nosuid", …
 	Options []string
 	// MaxNodes bounds the inodes that the kernel knows but that are not in use, if the
@@ -148,7 +151,7 @@ func (f *FS) mount() error {
 		DisableXAttrs:            true,
 		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
 		ExplicitDataCacheControl: true,
-		ExtraCapabilities:        capabilities,
+		ExtraCapabilities:        capabilities | f.cfg.lockCapabilities(),
 		Debug:                    f.cfg.Debug,
 	})
 	if err != nil {
