@@ -26,6 +26,9 @@ type Config struct {
 	ReadOnly, AllowOther bool
 	// DefaultPermissions has the kernel check mode bits itself, as in fuse(8).
 	DefaultPermissions bool
+	// PosixLocks and Flocks have the locks of fcntl(2) and flock(2) taken at the server.
+	// Otherwise the kernel keeps them, for this mount alone.
+	PosixLocks, Flocks bool
 	// Options are further ones for fusermount3 or mount(2): "nosuid", …
 	Options []string
 	// MaxNodes bounds the inodes that the kernel knows but that are not in use, if the
@@ -144,7 +147,7 @@ func (f *FS) mount() error {
 	if f.cfg.DefaultPermissions {
 		plan.words = append(plan.words, "default_permissions")
 	}
-	extra := uint64(capabilities)
+	extra := uint64(capabilities) | f.cfg.lockCapabilities()
 	if f.cache.ACLs() {
 		extra |= aclCapabilities
 	}
