@@ -54,6 +54,9 @@ func (f *File) mayWrite(src []byte, off int64) ([]byte, error) {
 	if !f.mode.Write {
 		return nil, ErrBadMode
 	}
+	if f.lockLost.Load() {
+		return nil, ErrLockLost
+	}
 	return f.c.fit(src, off)
 }
 
