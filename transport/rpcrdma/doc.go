@@ -108,7 +108,7 @@
 // which reaps, and its runWorkers, which post replies and reap what of them is
 // done by then. Serve joins runWatch and runConn, runConn its workers.
 // Server.mu, serverConn.mu, exposer.mu and longbuf.Pool.mu are leaves, except
-// that receives are posted, and exposer.mu is taken, with serverConn.mu held. serverConn.telling comes
+// that receives are posted, and exposer.mu is taken, with serverConn.mu held. serverConn.sendingProps comes
 // before them, and is held while messages about properties are posted.
 //
 // Of a link: one runReaper, which receives while no caller does; one control.run, which sends what
