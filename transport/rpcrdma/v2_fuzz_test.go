@@ -240,7 +240,7 @@ func FuzzResponder2(f *testing.F) {
 			c.reads = make(chan struct{}, s.cfg.ReadDepth)
 			c.readable.Store(true)
 			k := <-c.free
-			c.arrived(verbs.Completion{ID: uint64(id), Op: verbs.OpRecv, Len: len(msg)})
+			c.learn(verbs.Completion{ID: uint64(id), Op: verbs.OpRecv, Len: len(msg)})
 			limit := c.props.sendLimit()
 			k.run(t.Context(), arrival{id, len(msg)})
 			if k.abandoned {

@@ -35,6 +35,15 @@ func (e *ReplyError) Error() string {
 	return "server could not use the chunks of the call"
 }
 
+// Is reports whether the reply may not have fit the call's chunks. Version 1 does not say
+// what about them was wrong.
+func (e *ReplyError) Is(target error) bool {
+	if e.Version == wire.Version2 {
+		return target == transport.ErrReplyBound && e.Code == wire.ErrReplyResource
+	}
+	return target == transport.ErrReplyBound && e.Code == wire.ErrChunk
+}
+
 func (e *ReplyError) refusal2() string {
 	switch e.Code {
 	case wire.ErrBadXDR:
