@@ -56,6 +56,7 @@ type Cache struct {
 	unreliable atomic.Bool
 
 	polls polls
+	locks fileLocks
 
 	mu      sync.Mutex
 	ended   bool                   // no goroutine may be started any more

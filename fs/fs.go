@@ -26,6 +26,9 @@ type Config struct {
 	ReadOnly, AllowOther bool
 	// DefaultPermissions has the kernel check mode bits itself, as in fuse(8).
 	DefaultPermissions bool
+	// PosixLocks and Flocks have the locks of fcntl(2) and flock(2) taken at the server.
+	// Otherwise the kernel keeps them, for this mount alone.
+	PosixLocks, Flocks bool
 	// Options are further ones for fusermount3 or mount(2): "nosuid", …
 	Options []string
 	// MaxNodes bounds the inodes that the kernel knows but that are not in use, if the
@@ -144,10 +147,11 @@ func (f *FS) mount() error {
 	if f.cfg.DefaultPermissions {
 		plan.words = append(plan.words, "default_permissions")
 	}
-	extra := uint64(capabilities)
+	extra := uint64(capabilities) | f.cfg.lockCapabilities()
 	if f.cache.ACLs() {
 		extra |= aclCapabilities
 	}
+	plan.words = append(plan.words, f.noDevices()...)
 	err := f.mountServer(&plan, &fuse.MountOptions{
 		MaxBackground:            maxBackground,
 		MaxInflightRequestBytes:  maxRequestBytes,
@@ -243,8 +247,12 @@ func (f *FS) setEntry(ctx *opContext, e cache.Entry, out *fuse.EntryOut) {
 // the cache knows the users' rights. The same goes for a kernel that cannot be told
 // that a name is no longer valid.
 func (f *FS) entryTTL(ttl time.Duration) time.Duration {
-	if !f.expires || f.cfg.AllowOther && !f.cfg.DefaultPermissions {
+	if !f.expires || f.cfg.judges() {
 		return 0
 	}
 	return ttl
 }
+
+// judges reports whether several users share the mount and the kernel does not check
+// modes: each request is then judged here and by the server, for the user who makes it.
+func (c *Config) judges() bool { return c.AllowOther && !c.DefaultPermissions }

@@ -52,6 +52,7 @@ func op[I, O any](name string, do func(*request, *I, *O) fuse.Status) operation 
 const (
 	opForget      = 2
 	opInit        = 26
+	opSetLkw      = 33
 	opInterrupt   = 36
 	opBatchForget = 42
 )
@@ -163,6 +164,18 @@ var operations = [...]operation{
 	}),
 	30: op("FSYNCDIR", func(r *request, in *fuse.FsyncIn, _ *none) fuse.Status {
 		return r.fs.FsyncDir(r.cancel, in)
+	}),
+	31: op("GETLK", func(r *request, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
+		return r.fs.GetLk(r.cancel, in, out)
+	}),
+	32: op("SETLK", func(r *request, in *fuse.LkIn, _ *none) fuse.Status {
+		return r.fs.SetLk(r.cancel, in)
+	}),
+	opSetLkw: op("SETLKW", func(r *request, in *fuse.LkIn, _ *none) fuse.Status {
+		if r.crowded {
+			return fuse.Status(syscall.ENOLCK)
+		}
+		return r.fs.SetLkw(r.cancel, in)
 	}),
 	34: op("ACCESS", func(r *request, in *fuse.AccessIn, _ *none) fuse.Status {
 		return r.fs.Access(r.cancel, in)
