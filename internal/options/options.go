@@ -41,6 +41,7 @@ type Options struct {
 
 	AcRegMin, AcRegMax, AcDirMin, AcDirMax time.Duration
 	NoAC                                   bool
+	NoACL                                  bool
 
 	// NoLock has all locks local to the mount, LocalLock those of one kind: "none",
 	// "all", "flock" or "posix".

@@ -111,6 +111,8 @@ var Table = []Option{
 	{Name: "nolock", Meaning: "locks are local to this mount: other machines, and other mounts of this one, are not told", NFS: same, set: flag(func(o *Options) { o.NoLock = true })},
 	{Name: "local_lock", Value: "none|all|flock|posix", Default: "none", Meaning: "which locks are local to this mount all the same: those of flock(2), those of fcntl(2) (posix), or both",
 		NFS: same, set: oneOf([]string{"none", "all", "flock", "posix"}, func(o *Options, v string) { o.LocalLock = v })},
+	{Name: "acl", Default: "yes", Meaning: "use the server's access control lists, if it has them (NFSACL)", NFS: same, set: flag(func(o *Options) { o.NoACL = false })},
+	{Name: "noacl", Meaning: "do without access control lists and extended attributes, which spares a FUSE request or two a file", NFS: same, set: flag(func(o *Options) { o.NoACL = true })},
 
 	{Name: "sec", Value: "sys", Default: "sys", Kind: Inert, Meaning: inertMeaning, Detail: "security: AUTH_SYS, by which the server believes this host who its users are", NFS: same, set: only("sys")},
 	{Name: "mountproto", Value: "tcp", Default: "tcp", Kind: Inert, Meaning: inertMeaning, Detail: "MOUNT travels over TCP", NFS: same, set: only("tcp")},
