@@ -138,7 +138,7 @@ func (s *server) words(proto, more string) string {
 	if proto == "rdma" {
 		port = s.rdma.Port()
 	}
-	w := fmt.Sprintf("proto=%s,port=%d,mountport=%d", proto, port, s.tcp.Port())
+	w := fmt.Sprintf("proto=%s,port=%d,mountport=%d,nlmport=%d", proto, port, s.tcp.Port(), s.tcp.Port())
 	if proto == "rdma" && s.client.IsValid() {
 		w += ",rdma=roce,srcaddr=" + s.client.String()
 	}
