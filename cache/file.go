@@ -155,6 +155,7 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode, open *openin
 	i.refs.Add(1)
 	c.opens.Add(1)
 	i.mu.Lock()
+	i.own()
 	if i.opens++; i.opens == 1 {
 		c.mu.Lock()
 		c.opened[i] = struct{}{}

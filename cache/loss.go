@@ -184,8 +184,7 @@ func (c *Cache) paths(of ...*Inode) []string {
 	for _, i := range of {
 		names[i] = nil
 	}
-	for e := c.names.Front(); e != nil; e = e.Next() {
-		d := e.Value.(*dentry)
+	for d := c.names.oldest; d != nil; d = d.newer {
 		if d.child == nil {
 			continue
 		}

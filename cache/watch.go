@@ -49,7 +49,7 @@ func (c *Cache) Lost(h nfsclient.Handle, err error) {
 func (c *Cache) known(h nfsclient.Handle) *Inode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := c.inodes[h]
+	i := c.inode(h)
 	if i != nil {
 		i.refs.Add(1)
 	}

@@ -176,7 +176,7 @@ func (i *Inode) wroteDirect(e *writeback.Extent, w writeback.Written) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if w.Err == nil {
-		i.node.Size = max(i.node.Size, uint64(e.End()))
+		i.node.Resize(max(i.node.Size, uint64(e.End())))
 	}
 	i.wb.WroteDirect(e, w)
 	i.pump()

@@ -72,11 +72,12 @@ func (f *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out 
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	mode, s := openMode(in.Flags), permissions(in.Mode)
+	cr, mode := f.creds.of(&in.InHeader), openMode(in.Flags)
+	s := permissions(f.newMode(ctx, cr, dir, in.Mode, in.Umask))
 	if mode.Truncate {
 		s.Size = new(uint64)
 	}
-	e, file, err := f.cache.Create(ctx, f.creds.of(&in.InHeader), dir, name, s, in.Flags&syscall.O_EXCL != 0, mode)
+	e, file, err := f.cache.Create(ctx, cr, dir, name, s, in.Flags&syscall.O_EXCL != 0, mode)
 	if err != nil {
 		return errno(err)
 	}

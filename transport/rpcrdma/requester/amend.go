@@ -1,4 +1,4 @@
-package rpcrdma
+package requester
 
 import (
 	"errors"
@@ -13,20 +13,20 @@ import (
 // requester can do about which error. What the responder will never take is
 // remembered for all calls. Each refusal must forbid something that the call
 // has.
-func (r *requester) amend(s *slot, err error) bool {
+func (r *Requester) amend(s *slot, err error) bool {
 	var re *ReplyError
-	if !errors.As(err, &re) || s.terms.Version != Version2 {
+	if !errors.As(err, &re) || s.terms.Version != wire.Version2 {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if re.Code == wire.ErrVers {
-		return r.port.termsNow().Version == Version1
+		return r.conn.Terms().Version == wire.Version1
 	}
 	before, d, f := s.terms.Demands, &s.demands, re.Fault
 	switch re.Code {
 	case wire.ErrReadChunks:
-		r.terms.NoReadChunks = r.terms.NoReadChunks || f.Max == 0
+		r.learnt.NoReadChunks = r.learnt.NoReadChunks || f.Max == 0
 		if s.plan.Call != plan.CallReadChunk {
 			return false // a call with a Position-Zero chunk MUST end
 		}
@@ -35,7 +35,7 @@ func (r *requester) amend(s *slot, err error) bool {
 		d.NoWriteChunks = s.plan.Reply == plan.ReplyWriteList
 	case wire.ErrSegments:
 		d.MaxSegments = int(min(f.Max, plan.MaxSegments))
-		r.terms.Demands = r.terms.With(plan.Demands{MaxSegments: d.MaxSegments})
+		r.learnt = r.learnt.With(plan.Demands{MaxSegments: d.MaxSegments})
 	case wire.ErrWriteResource:
 		i := int(f.Index) - 1
 		if s.plan.Reply != plan.ReplyWriteList || f.Needed == 0 || i < 0 || i >= s.plan.Written {
@@ -56,12 +56,12 @@ func (r *requester) amend(s *slot, err error) bool {
 	default:
 		return false
 	}
-	if d.MinReply > r.maxPayload+maxLongHead {
+	if d.MinReply > r.maxPayload+MaxHead {
 		return false
 	}
 	if before.With(*d) == before {
 		return false
 	}
-	r.stats.resends.Add(1)
+	r.count.Resends.Add(1)
 	return true
 }

@@ -1,9 +1,10 @@
-package rpcrdma
+package requester
 
 import (
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/layout"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/stall"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/turn"
 	"github.com/rdmafs/rdmafs/transport/xdr"
@@ -15,7 +16,7 @@ import (
 type slotState uint8
 
 const (
-	// slotIdle: on the link's free list.
+	// slotIdle: on the free list.
 	slotIdle slotState = iota
 	// slotWaiting: taken by a call whose reply has not come.
 	slotWaiting
@@ -31,20 +32,20 @@ const (
 	slotDraining
 )
 
-// maxHeaderLen is more than the longest header that a plan makes, so that every
+// HeaderLen is more than the longest header that a plan makes, so that every
 // one fits the least of inline thresholds: 16 read segments, and write chunks of
 // as many with a segment of padding each.
-const maxHeaderLen = wire.MinInline
+const HeaderLen = wire.MinInline
 
-// scratchLen is that of a slot's scratch memory.
-const scratchLen = 8
+// ScratchLen is that of a slot's scratch memory.
+const ScratchLen = 8
 
-// copyInline is the payload size up to which copying it into an inline call
+// CopyInline is the payload size up to which copying it into an inline call
 // costs less than waiting for the Send's completion, after which the
 // caller's memory is not needed any more.
-const copyInline = 1024
+const CopyInline = 1024
 
-// slot is what one call under way needs of a link: registered buffers, and
+// slot is what one call under way needs of a connection: registered buffers, and
 // memory that is used over and over.
 type slot struct {
 	index int
@@ -53,7 +54,7 @@ type slot struct {
 	header, call, scratch mem.Seg
 	// waiter wakes the caller when something happened that it may wait for, or it is its turn to receive.
 	waiter turn.Waiter
-	sender
+	Sender
 
 	// What follows belongs to the caller's goroutine.
 
@@ -85,7 +86,7 @@ type slot struct {
 	// are its parts.
 	lease, longCall, longReply mem.Seg
 
-	// What follows is guarded by link.mu.
+	// What follows is guarded by Requester.mu.
 
 	state slotState
 	xid   uint32
@@ -105,10 +106,10 @@ type slot struct {
 	sending, invalidating bool
 }
 
-// sender is what posting needs.
-type sender struct {
-	wrs      []verbs.SendWR
-	deadline deadline
+// Sender is what posting needs: the work requests, and until when the peer has to take them.
+type Sender struct {
+	WRs      []verbs.SendWR
+	Deadline stall.Deadline
 }
 
 // span is the segments from to to of slot.runs.
@@ -173,16 +174,18 @@ func (s *slot) cut(stream mem.Seg, marks []xdr.Mark, reduced plan.Set) {
 	}
 }
 
-// takeSlot counts an exchange in and takes a slot; the caller has a credit, so there is one, unless the link has ended or
+// takeSlot counts an exchange in and takes a slot; the caller has a credit, so there is one, unless the connection has ended or
 // a call with the same XID is under way, if only for its reply.
-func (r *requester) takeSlot(xid uint32) (*slot, error) {
+func (r *Requester) takeSlot(xid uint32) (*slot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case r.err != nil:
-		return nil, errLinkDead
-	case r.slots[xid] != nil:
-		return nil, errBusyXID
+	select {
+	case <-r.done:
+		return nil, credit.ErrEnded
+	default:
+	}
+	if r.slots[xid] != nil {
+		return nil, ErrBusyXID
 	}
 	r.users.Add(1)
 	n := len(r.free)
@@ -190,7 +193,7 @@ func (r *requester) takeSlot(xid uint32) (*slot, error) {
 	r.free = r.free[:n-1]
 	s.state, s.xid, s.fault = slotWaiting, xid, nil
 	s.sending, s.invalidating = false, false
-	s.terms = r.port.termsNow()
+	s.terms = r.terms()
 	if n := len(r.windows); n > 0 {
 		s.spare, r.windows = r.windows[n-1], r.windows[:n-1]
 	}
@@ -199,7 +202,7 @@ func (r *requester) takeSlot(xid uint32) (*slot, error) {
 }
 
 // putSlot puts a slot back. r.mu is held; the caller releases the credit after.
-func (r *requester) putSlot(s *slot) {
+func (r *Requester) putSlot(s *slot) {
 	delete(r.slots, s.xid)
 	r.putSpare(s)
 	s.waiter.Clear()
@@ -207,8 +210,8 @@ func (r *requester) putSlot(s *slot) {
 	r.free = append(r.free, s)
 }
 
-// takeWindow takes the slot's spare window, or else one of the link's.
-func (r *requester) takeWindow(s *slot) (verbs.Window, error) {
+// takeWindow takes the slot's spare window, or else another.
+func (r *Requester) takeWindow(s *slot) (verbs.Window, error) {
 	if w := s.spare; w != nil {
 		s.spare = nil
 		return w, nil
@@ -221,18 +224,18 @@ func (r *requester) takeWindow(s *slot) (verbs.Window, error) {
 		return w, nil
 	}
 	r.mu.Unlock()
-	return r.port.newWindow()
+	return r.conn.NewWindow()
 }
 
 // putSpare gives the slot's spare window back. r.mu is held.
-func (r *requester) putSpare(s *slot) {
+func (r *Requester) putSpare(s *slot) {
 	if s.spare != nil {
 		r.windows = append(r.windows, s.spare)
 		s.spare = nil
 	}
 }
 
-// answered reports whether the reply to the call in s has come. requester.mu is held.
+// answered reports whether the reply to the call in s has come. Requester.mu is held.
 func (s *slot) answered() bool {
 	return s.state == slotReplied || s.state == slotLate || s.state == slotDraining
 }

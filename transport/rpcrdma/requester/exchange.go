@@ -1,4 +1,4 @@
-package rpcrdma
+package requester
 
 import (
 	"context"
@@ -15,17 +15,17 @@ import (
 // a slot, encodes, posts the binds and the Send in one batch, waits for the
 // reaper to put the reply into the slot, makes invalid the keys that the
 // responder left valid, and only then decodes.
-func (r *requester) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
+func (r *Requester) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
 	if err := ctx.Err(); err != nil {
 		return r.failure(transport.NotSent, err)
 	}
 	waited, err := r.credits.Acquire(ctx, r.done)
 	if waited {
-		r.stats.creditWaits.Add(1)
+		r.count.CreditWaits.Add(1)
 	}
 	if err == credit.ErrClogged {
-		r.port.fail(err)
-		err = errLinkDead
+		r.conn.Fail(err)
+		err = credit.ErrEnded
 	}
 	if err != nil {
 		return r.failure(transport.NotSent, err)
@@ -35,7 +35,7 @@ func (r *requester) Exchange(ctx context.Context, xid uint32, c *transport.Call)
 
 // ExchangeOverdue is Exchange for a call that takes its credit from those that
 // overdue calls may have.
-func (r *requester) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
+func (r *Requester) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
 	if err := r.credits.AcquireOverdue(ctx, r.done); err != nil {
 		return r.failure(transport.NotSent, err)
 	}
@@ -43,7 +43,7 @@ func (r *requester) ExchangeOverdue(ctx context.Context, xid uint32, c *transpor
 }
 
 // exchangeIn makes a call that has a credit of the share given.
-func (r *requester) exchangeIn(ctx context.Context, in credit.Share, xid uint32, c *transport.Call) error {
+func (r *Requester) exchangeIn(ctx context.Context, in credit.Share, xid uint32, c *transport.Call) error {
 	s, err := r.takeSlot(xid)
 	if err != nil {
 		r.credits.Release(in)
@@ -54,13 +54,9 @@ func (r *requester) exchangeIn(ctx context.Context, in credit.Share, xid uint32,
 	return r.exchange(ctx, s, xid, c)
 }
 
-// maxResends is how often a call is sent again on one link. Each time it has
-// what the refusal before asked for, so that more than a few are a fault.
-const maxResends = 8
-
 // exchange sends the call, and sends it again, otherwise, when the responder has
 // refused it in a way that can be helped.
-func (r *requester) exchange(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+func (r *Requester) exchange(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
 	s.demands = plan.Demands{}
 	for fate, resends := transport.NotSent, 0; ; fate, resends = transport.Unknown, resends+1 {
 		if err := r.send(ctx, s, xid, c); err != nil {
@@ -75,7 +71,7 @@ func (r *requester) exchange(ctx context.Context, s *slot, xid uint32, c *transp
 		}
 		if !replied && s.exposed {
 			// Nothing but the connection's end makes its keys invalid.
-			r.port.fail(errExposed)
+			r.conn.Fail(errExposed)
 			<-r.quiet
 		}
 		if !replied {
@@ -84,7 +80,7 @@ func (r *requester) exchange(ctx context.Context, s *slot, xid uint32, c *transp
 			return r.failure(transport.Unknown, ended(ctx))
 		}
 		err := r.result(ctx, s, xid, c)
-		again := err != nil && resends < r.resends && (r.corner != nil && r.corner.refused(s, err) || r.amend(s, err))
+		again := err != nil && resends < r.resends && (r.corners != nil && r.corners.refused(s, err) || r.amend(s, err))
 		r.releaseLong(s)
 		if !again {
 			r.finish(s)
@@ -95,9 +91,9 @@ func (r *requester) exchange(ctx context.Context, s *slot, xid uint32, c *transp
 }
 
 // result fetches what of the reply in s is to be fetched, and decodes it.
-func (r *requester) result(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
-	if r.corner != nil {
-		if err := r.corner.fetch(ctx, s); err != nil {
+func (r *Requester) result(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+	if r.corners != nil {
+		if err := r.corners.fetch(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -105,49 +101,49 @@ func (r *requester) result(ctx context.Context, s *slot, xid uint32, c *transpor
 }
 
 // renew makes the slot of an answered call ready for sending it again.
-func (r *requester) renew(s *slot) {
+func (r *Requester) renew(s *slot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.state, s.fault = slotWaiting, nil
 	s.sending, s.invalidating = false, false
-	s.terms = r.port.termsNow()
+	s.terms = r.terms()
 	s.terms.Demands = s.terms.With(s.demands)
 }
 
 // send encodes and posts the call. After an error nothing has been sent, but
 // windows may be bound: those in s.keys.
-func (r *requester) send(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+func (r *Requester) send(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
 	if err := r.marshal(ctx, s, xid, c); err != nil {
 		r.unbound(s, 0)
 		r.noteLoss(err)
 		return err
 	}
-	last := &s.wrs[len(s.wrs)-1]
+	last := &s.WRs[len(s.WRs)-1]
 	r.mu.Lock()
 	s.waiter.Init(ctx)
 	s.keys = append(s.keys[:0], s.binds...)
 	r.putSpare(s)
-	last.Signaled = r.signalNext(len(s.wrs), last.Signaled)
+	last.Signaled = r.signalNext(len(s.WRs), last.Signaled)
 	s.sending = last.Signaled
-	r.port.sending(s)
+	r.conn.Sending(s.terms.Version)
 	r.mu.Unlock()
-	posted, err := r.port.post(ctx, &s.sender, ctx.Done())
-	if err != nil && posted < len(s.wrs) {
+	posted, err := r.conn.Post(ctx, &s.Sender, ctx.Done())
+	if err != nil && posted < len(s.WRs) {
 		r.unbound(s, posted)
 		r.noteLoss(err)
 		return err
 	}
 	if err != nil {
-		r.port.fail(err)
+		r.conn.Fail(err)
 	}
-	r.count(s)
+	r.count.called(s)
 	return nil
 }
 
 // signalNext reports whether the last of n work requests must be signaled: if the call needs its completion, and at least
 // once per quarter of the send queue, so that callers blocked on a full queue wake up even if the responder has not
 // replied. r.mu is held.
-func (r *requester) signalNext(n int, needed bool) bool {
+func (r *Requester) signalNext(n int, needed bool) bool {
 	r.silent += n
 	if !needed && r.silent < r.sendQueue/4 {
 		return false
@@ -158,15 +154,15 @@ func (r *requester) signalNext(n int, needed bool) bool {
 
 // noteLoss ends the link if err says that the connection is dead: a caller that gets that error must find the link ended,
 // even if the reaper has not noticed yet.
-func (r *requester) noteLoss(err error) {
-	if isLoss(err) {
-		r.port.fail(err)
+func (r *Requester) noteLoss(err error) {
+	if IsLoss(err) {
+		r.conn.Fail(err)
 	}
 }
 
 // unbound undoes a send of which only that many requests were posted: windows
 // that were not bound are free again, and no Send will complete.
-func (r *requester) unbound(s *slot, posted int) {
+func (r *Requester) unbound(s *slot, posted int) {
 	posted = min(posted, len(s.binds))
 	r.mu.Lock()
 	for _, k := range s.binds[posted:] {
@@ -183,7 +179,7 @@ func (r *requester) unbound(s *slot, posted int) {
 // await waits for the reply. Unless it has replied the slot is abandoned: a
 // reply that comes later is dropped. quiet: there is nothing for quiesce to do, as for most calls whose key the
 // responder has made invalid.
-func (r *requester) await(ctx context.Context, s *slot) (replied, quiet bool) {
+func (r *Requester) await(ctx context.Context, s *slot) (replied, quiet bool) {
 	for {
 		over := r.rest(ctx, s)
 		r.mu.Lock()
@@ -205,7 +201,7 @@ func (r *requester) await(ctx context.Context, s *slot) (replied, quiet bool) {
 
 // retire takes back the windows of s, if the peer can reach nothing by them and no posted request needs the caller's
 // memory, and reports whether that is so. r.mu is held.
-func (r *requester) retire(s *slot) bool {
+func (r *Requester) retire(s *slot) bool {
 	if s.sending || s.invalidating {
 		return false
 	}
@@ -226,30 +222,30 @@ func (r *requester) retire(s *slot) bool {
 // shortens the patience with a peer that stalls, which is the end of the link.
 // Unless the call is over, the peer may be invalidating the keys itself: then
 // windows are freed, as adapters may not stand a key invalidated twice.
-func (r *requester) quiesce(ctx context.Context, s *slot, over bool) {
+func (r *Requester) quiesce(ctx context.Context, s *slot, over bool) {
 	if !over {
 		r.freeWindows(ctx, s)
 	}
 	r.mu.Lock()
-	s.wrs = s.wrs[:0]
+	s.WRs = s.WRs[:0]
 	for _, k := range s.keys {
 		if !k.dead {
-			s.wrs = append(s.wrs, verbs.SendWR{ID: invalidateID(s), Op: verbs.OpLocalInvalidate, RKey: k.rkey})
+			s.WRs = append(s.WRs, verbs.SendWR{ID: invalidateID(s), Op: verbs.OpLocalInvalidate, RKey: k.rkey})
 		}
 	}
-	n := len(s.wrs)
+	n := len(s.WRs)
 	if n > 0 {
-		s.wrs[n-1].Signaled = true
+		s.WRs[n-1].Signaled = true
 		s.invalidating = true
 	}
 	// A Send of copies alone needs nothing of an abandoned call.
 	pending := s.invalidating || s.sending && (over || !r.copies)
 	r.mu.Unlock()
 	if n > 0 {
-		r.stats.localInvalidations.Add(uint64(n))
-		if _, err := r.port.post(ctx, &s.sender, nil); err != nil {
+		r.count.LocalInvalidations.Add(uint64(n))
+		if _, err := r.conn.Post(ctx, &s.Sender, nil); err != nil {
 			// RFC 8166 section 4.5.4: memory is not given back while exposed.
-			r.port.fail(err)
+			r.conn.Fail(err)
 		}
 	}
 	if pending {
@@ -265,7 +261,7 @@ func (r *requester) quiesce(ctx context.Context, s *slot, over bool) {
 
 // freeWindows frees the windows that the peer may still use. That may have to
 // wait for the peer to take what was posted.
-func (r *requester) freeWindows(ctx context.Context, s *slot) {
+func (r *Requester) freeWindows(ctx context.Context, s *slot) {
 	r.mu.Lock()
 	s.binds = s.binds[:0]
 	s.keys = slices.DeleteFunc(s.keys, func(k key) bool {
@@ -275,12 +271,12 @@ func (r *requester) freeWindows(ctx context.Context, s *slot) {
 		return !k.dead
 	})
 	r.mu.Unlock()
-	r.stats.localInvalidations.Add(uint64(len(s.binds)))
+	r.count.LocalInvalidations.Add(uint64(len(s.binds)))
 	if len(s.binds) == 0 {
 		return
 	}
-	r.watch(ctx, &s.sender)
-	defer s.deadline.clear()
+	r.watch(ctx, &s.Sender)
+	defer s.Deadline.Clear()
 	if r.turn != nil {
 		r.turn.Expect()
 		defer r.turn.Unexpect()
@@ -292,9 +288,9 @@ func (r *requester) freeWindows(ctx context.Context, s *slot) {
 
 // awaitCompletions waits for the completions that s has asked for, or for the end of the
 // connection, after which they do not matter.
-func (r *requester) awaitCompletions(ctx context.Context, s *slot) {
-	r.watch(ctx, &s.sender)
-	defer s.deadline.clear()
+func (r *Requester) awaitCompletions(ctx context.Context, s *slot) {
+	r.watch(ctx, &s.Sender)
+	defer s.Deadline.Clear()
 	defer r.leave(s)
 	for {
 		r.mu.Lock()
@@ -316,15 +312,15 @@ func (r *requester) awaitCompletions(ctx context.Context, s *slot) {
 }
 
 // releaseLong gives the call's long buffer back; no key reaches it any more.
-func (r *requester) releaseLong(s *slot) {
+func (r *Requester) releaseLong(s *slot) {
 	if s.lease.Arena != nil {
-		r.port.giveBack(s.lease)
+		r.conn.TakeBack(s.lease)
 	}
 	s.lease, s.longCall, s.longReply = mem.Seg{}, mem.Seg{}, mem.Seg{}
 }
 
 // finish ends an exchange whose slot and credit are free.
-func (r *requester) finish(s *slot) {
+func (r *Requester) finish(s *slot) {
 	r.mu.Lock()
 	r.putSlot(s)
 	in := s.share
@@ -334,11 +330,11 @@ func (r *requester) finish(s *slot) {
 
 // detach ends an exchange that got no reply: slot and credit stay taken until
 // it comes, unless it has come by now.
-func (r *requester) detach(s *slot) {
+func (r *Requester) detach(s *slot) {
 	r.mu.Lock()
 	s.waiter.Clear()
 	late := s.state == slotLate
-	owing := late && r.corner != nil && r.corner.owes(s)
+	owing := late && r.corners != nil && r.corners.owes(s)
 	if late && s.sending {
 		s.state = slotDraining
 		r.mu.Unlock()
@@ -354,36 +350,12 @@ func (r *requester) detach(s *slot) {
 	}
 	r.mu.Unlock()
 	if clogged {
-		r.port.fail(credit.ErrClogged)
+		r.conn.Fail(credit.ErrClogged)
 	}
 	if owing {
-		r.corner.release(s)
+		r.corners.release(s)
 	}
 	if late {
 		r.finish(s)
-	}
-}
-
-// count adds a call just sent to the statistics.
-func (r *requester) count(s *slot) {
-	c := r.stats
-	c.calls.Add(1)
-	c.sent.Add(uint64(s.plan.HeaderLen + s.plan.CallLen))
-	switch s.plan.Call {
-	case plan.CallInline:
-		c.inlineCalls.Add(1)
-		if s.plan.Padded {
-			c.paddedCalls.Add(1)
-		}
-	case plan.CallReadChunk:
-		c.readChunks.Add(1)
-	case plan.CallPositionZero:
-		c.positionZero.Add(1)
-	}
-	switch s.plan.Reply {
-	case plan.ReplyWriteList:
-		c.writeChunks.Add(1)
-	case plan.ReplyChunk:
-		c.replyChunks.Add(1)
 	}
 }

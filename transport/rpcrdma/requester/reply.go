@@ -1,4 +1,4 @@
-package rpcrdma
+package requester
 
 import (
 	"github.com/rdmafs/rdmafs/transport"
@@ -10,24 +10,22 @@ import (
 
 // decode checks the reply in s against what the call offered, and decodes it.
 // All keys of the call are invalid by now.
-func (r *requester) decode(s *slot, xid uint32, c *transport.Call) error {
-	body, err := s.readReply(r.port.buffer(s.buf)[:s.replyLen], c)
+func (r *Requester) decode(s *slot, xid uint32, c *transport.Call) error {
+	body, err := s.readReply(r.conn.Buffer(s.buf)[:s.replyLen], c)
 	if err != nil {
 		if s.fault == nil {
-			r.mu.Lock()
-			r.badMessage()
-			r.mu.Unlock()
+			r.noteUseless()
 		}
 		return &transport.Error{Fate: transport.Answered, Err: err}
 	}
-	r.stats.replies.Add(1)
+	r.count.Replies.Add(1)
 	if s.reply.Proc == wire.ProcNoMsg {
-		r.stats.longReplies.Add(1)
-		r.stats.received.Add(uint64(len(body)))
+		r.count.LongReplies.Add(1)
+		r.count.Received.Add(uint64(len(body)))
 	}
 	for _, n := range s.placed {
 		if n != layout.Inline {
-			r.stats.received.Add(uint64(n))
+			r.count.Received.Add(uint64(n))
 		}
 	}
 	s.r.Reset(body, c.Recv)

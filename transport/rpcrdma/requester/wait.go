@@ -1,4 +1,4 @@
-package rpcrdma
+package requester
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // rest waits until something has happened to s. It returns true if nothing has, and nothing is to be waited for:
 // ctx or the connection has ended. The caller calls rested afterwards, and leave when it waits no more.
-func (r *requester) rest(ctx context.Context, s *slot) (over bool) {
+func (r *Requester) rest(ctx context.Context, s *slot) (over bool) {
 	w := &s.waiter
 	switch {
 	case r.turn == nil:
@@ -52,62 +52,35 @@ func (s *slot) bulk() bool {
 }
 
 // lead is rest for who has the turn.
-func (r *requester) lead(ctx context.Context, s *slot) (over bool) {
+func (r *Requester) lead(ctx context.Context, s *slot) (over bool) {
 	for {
 		select {
 		case <-s.waiter.Woke:
 			return false
 		default:
 		}
-		if err := r.drive(ctx); err != nil {
+		if err := r.receive(ctx); err != nil {
 			return true
 		}
 	}
 }
 
 // rested ends what rest has begun, but for the turn. r.mu is held.
-func (r *requester) rested(s *slot) {
+func (r *Requester) rested(s *slot) {
 	if r.turn != nil {
 		r.turn.Unlist(&s.waiter)
 	}
 }
 
 // leave gives up the turn of s, if it has it.
-func (r *requester) leave(s *slot) {
+func (r *Requester) leave(s *slot) {
 	if r.turn != nil {
 		r.turn.Leave(&s.waiter)
 	}
 }
 
-// waiting is the context with which all leaders of a link call Wait in turn: one of their own each would have to be watched
-// anew each time. To end it interrupts the leader.
-type waiting struct {
-	ctx context.Context
-	end context.CancelFunc
-}
-
-func newWaiting() *waiting {
-	w := &waiting{}
-	w.ctx, w.end = context.WithCancel(context.Background())
-	return w
-}
-
-// interrupt makes the leader look at its own context.
-func (l *link) interrupt() { l.waiting.Swap(newWaiting()).end() }
-
-// receiveNext is requester.drive.
-func (l *link) receiveNext(ctx context.Context) error {
-	wait := l.waiting.Load().ctx
-	n, err := l.conn.Wait(wait, l.wc[:])
-	if n == 0 && wait.Err() != nil && !isLoss(err) {
-		return ctx.Err()
-	}
-	_, err = l.take(n, err)
-	return err
-}
-
-// isLoss reports whether err says that the connection is dead.
-func isLoss(err error) bool {
+// IsLoss reports whether err says that the connection is dead.
+func IsLoss(err error) bool {
 	var ce *verbs.ConnError
 	return errors.As(err, &ce) || errors.Is(err, verbs.ErrClosed)
 }

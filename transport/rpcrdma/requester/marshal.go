@@ -1,4 +1,4 @@
-package rpcrdma
+package requester
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// marshal makes of c the work requests s.wrs: one that binds a window for each
+// marshal makes of c the work requests s.WRs: one that binds a window for each
 // key that the header names, and the Send. It may wait for a long buffer.
 // Nothing is posted yet; the keys to be are in s.binds.
-func (r *requester) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
+func (r *Requester) marshal(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
 	s.binds, s.placed, s.exposed = s.binds[:0], s.placed[:0], false
 	s.cw.Reset(s.call.Bytes(), c.Send)
 	oncrpc.AppendCall(&s.cw, xid, c)
@@ -26,8 +26,8 @@ func (r *requester) marshal(ctx context.Context, s *slot, xid uint32, c *transpo
 	terms := s.terms
 	terms.NoDDP = terms.NoDDP || !c.Direct()
 	s.plan = plan.Make(&s.shape, terms)
-	if r.corner != nil {
-		r.corner.encode(s, xid, c)
+	if r.corners != nil {
+		r.corners.encode(s, xid, c)
 	}
 	if err := r.bound(s); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (r *requester) marshal(ctx context.Context, s *slot, xid uint32, c *transpo
 	if err := r.leaseLong(ctx, s); err != nil {
 		return err
 	}
-	s.wrs, s.local = s.wrs[:0], s.local[:0]
+	s.WRs, s.local = s.WRs[:0], s.local[:0]
 	s.segs = s.segs[:0]
 	s.request = wire.Msg{
 		Header: wire.Header{XID: xid, Version: s.terms.Version, Credits: uint32(r.credits.Requested), Proc: wire.ProcMsg},
@@ -47,13 +47,13 @@ func (r *requester) marshal(ctx context.Context, s *slot, xid uint32, c *transpo
 	if err := r.gather(s, c); err != nil {
 		return err
 	}
-	if s.terms.Version == Version2 && r.invalidates && len(s.binds) > 0 {
+	if s.terms.Version == wire.Version2 && r.invalidates && len(s.binds) > 0 {
 		// Any will do: all keys are bound for this call alone.
 		s.request.InvHandle = s.binds[0].rkey
 	}
 	s.hw.Reset(s.header.Bytes(), nil)
 	if s.plan.Padded {
-		r.corner.appendHeader(s)
+		r.corners.appendHeader(s)
 	} else {
 		s.request.Append(&s.hw)
 	}
@@ -65,7 +65,7 @@ func (r *requester) marshal(ctx context.Context, s *slot, xid uint32, c *transpo
 }
 
 // measure fills in s.shape.
-func (r *requester) measure(s *slot, c *transport.Call) error {
+func (r *Requester) measure(s *slot, c *transport.Call) error {
 	s.runs, s.send, s.recv = s.runs[:0], s.send[:0], s.recv[:0]
 	s.shape.Head = len(s.cw.Bytes())
 	s.shape.ReplyHead = oncrpc.ReplyBound(c)
@@ -91,7 +91,7 @@ func (r *requester) measure(s *slot, c *transport.Call) error {
 
 // leaseLong leases what the plan needs of long buffers, in one piece, so that
 // no two calls can each hold what the other waits for.
-func (r *requester) leaseLong(ctx context.Context, s *slot) error {
+func (r *Requester) leaseLong(ctx context.Context, s *slot) error {
 	call := 0
 	if s.plan.Call == plan.CallPositionZero {
 		call = s.plan.StreamLen(&s.shape)
@@ -104,7 +104,7 @@ func (r *requester) leaseLong(ctx context.Context, s *slot) error {
 		return nil
 	}
 	at := (call + 7) &^ 7
-	seg, err := r.port.lend(ctx, at+reply)
+	seg, err := r.conn.Lend(ctx, at+reply)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (r *requester) leaseLong(ctx context.Context, s *slot) error {
 }
 
 // provideForReply offers the write chunks or the reply chunk of the plan.
-func (r *requester) provideForReply(s *slot) error {
+func (r *Requester) provideForReply(s *slot) error {
 	lists := &s.request.Lists
 	switch s.plan.Reply {
 	case plan.ReplyWriteList:
@@ -146,7 +146,7 @@ func (r *requester) provideForReply(s *slot) error {
 }
 
 // offer lets the peer write seg and appends it to the chunk being made.
-func (r *requester) offer(s *slot, seg mem.Seg) error {
+func (r *Requester) offer(s *slot, seg mem.Seg) error {
 	rkey, addr, err := r.bind(s, seg, verbs.RemoteWrite)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (r *requester) offer(s *slot, seg mem.Seg) error {
 
 // gather lays out the call and lists in s.pieces what of it goes into the
 // Send; the rest goes into the read list.
-func (r *requester) gather(s *slot, c *transport.Call) error {
+func (r *Requester) gather(s *slot, c *transport.Call) error {
 	marks, src := s.cw.Marks(), s.cw.Bytes()
 	buf, whole := s.call, false
 	switch s.plan.Call {
@@ -168,7 +168,7 @@ func (r *requester) gather(s *slot, c *transport.Call) error {
 				payloads += it.Padded()
 			}
 		}
-		whole = r.copies || payloads <= copyInline || 1+s.shape.Pieces(s.plan.Reduced) > r.maxSGE
+		whole = r.copies || payloads <= CopyInline || 1+s.shape.Pieces(s.plan.Reduced) > r.maxSGE
 	case plan.CallPositionZero:
 		whole = s.plan.Copy
 		if s.longCall.Len > 0 {
@@ -192,7 +192,7 @@ func (r *requester) gather(s *slot, c *transport.Call) error {
 }
 
 // readChunks lets the peer fetch the reduced payloads.
-func (r *requester) readChunks(s *slot, marks []xdr.Mark) error {
+func (r *Requester) readChunks(s *slot, marks []xdr.Mark) error {
 	for i, sp := range s.send {
 		if !s.plan.Reduced.Has(i) {
 			continue
@@ -210,7 +210,7 @@ func (r *requester) readChunks(s *slot, marks []xdr.Mark) error {
 
 // positionZero lets the peer fetch the call without its reduced payloads. The stretches of the stream
 // are one stretch of memory and have one key.
-func (r *requester) positionZero(s *slot, stream mem.Seg) error {
+func (r *Requester) positionZero(s *slot, stream mem.Seg) error {
 	rkey, base, err := r.bind(s, stream, verbs.RemoteRead)
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (s *slot) addRead(pos int, rkey uint32, addr uint64, n int) {
 
 // bind appends the request that makes seg reachable and returns under which
 // key and address.
-func (r *requester) bind(s *slot, seg mem.Seg, access verbs.Access) (rkey uint32, addr uint64, err error) {
+func (r *Requester) bind(s *slot, seg mem.Seg, access verbs.Access) (rkey uint32, addr uint64, err error) {
 	if r.regionKeys {
 		s.exposed = true
 		return r.names.Next(seg), r.names.Addr(seg), nil
@@ -252,7 +252,7 @@ func (r *requester) bind(s *slot, seg mem.Seg, access verbs.Access) (rkey uint32
 	s.binds = append(s.binds, key{window: w, rkey: rkey})
 	s.local = append(s.local, seg)
 	n := len(s.local)
-	s.wrs = append(s.wrs, verbs.SendWR{
+	s.WRs = append(s.WRs, verbs.SendWR{
 		ID: sendID(s), Op: verbs.OpBind, Window: w, Access: access, Local: s.local[n-1 : n : n],
 	})
 	return rkey, addr, nil
@@ -260,7 +260,7 @@ func (r *requester) bind(s *slot, seg mem.Seg, access verbs.Access) (rkey uint32
 
 // addSend appends the Send of the header and the pieces. When it takes bytes
 // from the caller's memory its completion is asked for.
-func (r *requester) addSend(s *slot) {
+func (r *Requester) addSend(s *slot) {
 	start := len(s.local)
 	s.local = append(s.local, s.header.Slice(0, s.plan.HeaderLen))
 	borrows := false
@@ -268,7 +268,7 @@ func (r *requester) addSend(s *slot) {
 		s.local = append(s.local, p.seg)
 		borrows = borrows || !p.stream
 	}
-	s.wrs = append(s.wrs, verbs.SendWR{
+	s.WRs = append(s.WRs, verbs.SendWR{
 		ID: sendID(s), Op: verbs.OpSend, Signaled: borrows, Local: s.local[start:len(s.local):len(s.local)],
 	})
 }
