@@ -16,10 +16,9 @@
 // mount point. No failed lookup unmounts what is mounted below (mountpaths.go). A
 // request is cancelled only when its process is being killed or the mount is torn
 // down, never by another signal, unless the thread cannot be inspected (watch.go). Waiting
-// for a lock is the exception: any signal ends it (ops_lock.go).
-// In a mount that several users share and
-// whose kernel checks no modes, no user reaches a FIFO, socket or device that the server
-// refuses him (special.go). No caller's credential is cached: process numbers are used again, and processes
+// for a lock is the exception: any signal ends it (ops_lock.go). In a mount that several
+// users share and whose kernel checks no modes, no user reaches a FIFO, socket or device
+// that the server refuses him (special.go). No caller's credential is cached: process numbers are used again, and processes
 // drop groups.
 //
 // Goroutines: go-fuse, or fs/ring with Config.Over, starts one for each request and

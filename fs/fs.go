@@ -147,7 +147,7 @@ func (f *FS) mount() error {
 	if f.cfg.DefaultPermissions {
 		plan.words = append(plan.words, "default_permissions")
 	}
-	extra := uint64(capabilities)
+	extra := uint64(capabilities) | f.cfg.lockCapabilities()
 	if f.cache.ACLs() {
 		extra |= aclCapabilities
 	}

@@ -51,6 +51,7 @@ func (c *serverConn) configure(ctx context.Context, q *transport.Request) transp
 			allowed := min(int(min(req.Reads, uint32(cap(c.reads)))), cap(c.reads))
 			c.readable.Store(allowed > 0)
 			// Never to be given back. One is left for calls that are being read.
+			c.crew.Relieve()
 			for range cap(c.reads) - max(allowed, 1) {
 				select {
 				case c.reads <- struct{}{}:

@@ -52,8 +52,8 @@
 //
 // # The responder
 //
-// A Server takes clients from listeners. A call belongs to one worker from its
-// arrival until its reply is posted (server_call.go): the header is checked,
+// A Server takes clients from listeners. A call belongs to one member of its connection's crew (package crew) from the time that
+// it is taken up until its reply is posted (server_call.go): the header is checked,
 // memory for all of it is leased, read chunks are pulled, the handler runs (responder/call.go),
 // and responder/reply.go sends what it has encoded, as package plan has decided.
 //
@@ -70,7 +70,7 @@
 //   - A lease goes back when the Send that ends the call has completed, or when
 //     the connection has been closed; in between work requests may name it.
 //   - What a client can make the server hold is bounded: its own arena, fixed
-//     when it connects, ServerConfig.ConnMemory for chunks, one worker for each
+//     when it connects, ServerConfig.ConnMemory for chunks, one goroutine for each
 //     receive, and the lists of one header in each call. What all can, by
 //     ServerConfig.Memory and MaxConns.
 //   - The receive of a call is posted again, and receives for all credits
@@ -99,17 +99,19 @@
 //   - No receive is posted that is smaller than what the peer may count on.
 //   - What a message about properties says is in force before the next message
 //     is looked at; what it makes due is kept in a queue that is bounded, and
-//     sent by control.run, or by the next of the server's workers.
+//     sent by control.run, or with the next call that the server takes up.
 //   - Memory opened for a long backward call is fenced before it is given back.
 //
 // # Goroutines and locks
 //
 // Of a Server: one runWatch for each Serve, and for each client one runConn,
-// which reaps, and its runWorkers, which post replies and reap what of them is
-// done by then. Serve joins runWatch and runConn, runConn its workers.
+// and its runReceivers, the crew: one of them reaps, and carries out calls; those that were relieved carry out theirs, post the
+// replies, and reap what of them is done by then. Replies to calls that came together are posted together (replyBatch). Whatever
+// may wait for a completion, for memory or for the client has somebody receive first (Crew.Relieve).
+// Serve joins runWatch and runConn, runConn the crew.
 // Server.mu, serverConn.mu, exposer.mu and longbuf.Pool.mu are leaves, except
-// that receives are posted, and exposer.mu is taken, with serverConn.mu held. serverConn.telling comes
-// before them, and is held while messages about properties are posted.
+// that receives are posted, and exposer.mu is taken, with serverConn.mu held. serverConn.telling and replyBatch.mu come
+// before them, in this order, and are held while messages about properties and replies are posted.
 //
 // Of a link: one runReaper, which receives while no caller does; one control.run, which sends what
 // version 2 has besides calls, unless the link stays in version 1; and, if configured, a runBack for

@@ -16,7 +16,7 @@ import (
 )
 
 // backchannel is the requester of a server's connection: it makes calls in the backward direction (RFC 8167), with XIDs
-// and credits of their own. A call runs on its caller's goroutine; a worker of the connection delivers its reply.
+// and credits of their own. A call runs on its caller's goroutine; the crew of the connection delivers its reply.
 // Nothing is placed directly: in version 2, to a client that says RDMA2_BKREQSUP_GENL (the draft, section 6.2.2), a long
 // call goes as a Position-Zero read chunk and a long reply comes in a reply chunk; else all is inline.
 type backchannel struct {
@@ -78,6 +78,7 @@ func (b *backchannel) Call(ctx context.Context, c *transport.Call) error {
 	if b.version.Load() == Version2 && b.c.props.peerTakes() == wire.BackwardNone {
 		return &transport.Error{Fate: transport.NotSent, Err: errNoBackward}
 	}
+	b.c.crew.Relieve() // somebody must receive the reply
 	return b.Exchange(ctx, b.nextXID(), c)
 }
 
