@@ -164,7 +164,7 @@ func (f *FS) mount() error {
 		DisableXAttrs:            !f.cache.ACLs(),
 		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
 		ExplicitDataCacheControl: true,
-		ExtraCapabilities:        extra,
+		ExtraCapabilities:        extra | f.cfg.lockCapabilities(),
 		Debug:                    f.cfg.Debug,
 	})
 	if err != nil {
