@@ -61,6 +61,9 @@ type Peer struct {
 	ReadsIn, ReadsOut int
 	// RNRRetries is how often to try again when the peer is not ready.
 	RNRRetries int
+	// Room is what this side's socket can hold for the connection, in bytes, 0 if that
+	// is not known. See QP.Share.
+	Room int
 }
 
 // QP is a queue pair.
@@ -135,6 +138,15 @@ func (q *QP) Fail(err error) {
 	q.memory.revokeAll()
 	q.resp.answers = q.resp.answers[:0]
 	q.recvs.clear()
+}
+
+// Share says what this side's socket can hold for the connection now, in bytes: as much is
+// asked for by READs, and nothing better is known of the peer's socket.
+func (q *QP) Share(room int) {
+	if q.peer.Room != room && q.state != Idle {
+		q.peer.Room = room
+		q.req.window.share(room)
+	}
 }
 
 // Receive takes a packet of the peer's that is whole and from the right

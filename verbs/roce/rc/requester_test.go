@@ -51,7 +51,7 @@ func (b *bench) long(op verbs.Op, packets int) {
 // before it is full, and each acknowledgement lets as much follow.
 func TestWindow(t *testing.T) {
 	b := established(t)
-	limit := b.q.req.limit
+	limit := b.q.req.window.limit
 	b.long(verbs.OpSend, 3*limit)
 	sent := b.wantSent("first window", 0, limit)
 	asked := 0
@@ -81,7 +81,7 @@ func TestWindow(t *testing.T) {
 // TestSequenceNAK goes back to what the peer names, and shrinks the window.
 func TestSequenceNAK(t *testing.T) {
 	b := established(t)
-	limit := b.q.req.limit
+	limit := b.q.req.window.limit
 	b.long(verbs.OpWrite, limit)
 	b.wantSent("all", 0, limit)
 	b.answers(0, packet.Acknowledge, synSequence, 5, 0)

@@ -50,8 +50,9 @@ type Socket struct {
 	conn  *net.UDPConn
 	raw   syscall.RawConn
 	local netip.Addr
-	// runs: the kernel takes runs of packets.
+	// runs: the kernel takes runs of packets. room is the size of the receive buffer.
 	runs bool
+	room int
 	idents
 }
 
@@ -66,9 +67,8 @@ func Open(local netip.Addr) (*Socket, error) {
 		network = "udp6"
 	}
 	s := &Socket{local: local}
-	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
-		s.runs, err = tune(raw, local.Is6())
-		return err
+	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		return s.tune(raw, local.Is6())
 	}}
 	c, err := lc.ListenPacket(context.Background(), network, netip.AddrPortFrom(local, Port).String())
 	if err != nil {
@@ -97,9 +97,8 @@ func usable(a netip.Addr) error {
 	return nil
 }
 
-// tune sets the options of a fresh socket, and reports whether it takes runs of
-// packets.
-func tune(raw syscall.RawConn, v6 bool) (runs bool, err error) {
+// tune sets the options of a fresh socket, and sees what it got.
+func (s *Socket) tune(raw syscall.RawConn, v6 bool) error {
 	type option struct{ level, name, value int }
 	options := []option{
 		{unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO}, // see doc.go
@@ -115,7 +114,7 @@ func tune(raw syscall.RawConn, v6 bool) (runs bool, err error) {
 		}
 	}
 	var opt error
-	err = raw.Control(func(fd uintptr) {
+	err := raw.Control(func(fd uintptr) {
 		for _, o := range options {
 			if opt = unix.SetsockoptInt(int(fd), o.level, o.name, o.value); opt != nil {
 				opt = fmt.Errorf("socket option %d/%d: %w", o.level, o.name, opt)
@@ -134,10 +133,14 @@ func tune(raw syscall.RawConn, v6 bool) (runs bool, err error) {
 		// Since Linux 5.0 and 4.18. An older kernel would take a run for one
 		// packet.
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_GRO, 1)
-		runs = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, 0) == nil
+		s.runs = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, 0) == nil
+		s.room, opt = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
 	})
-	return runs, errors.Join(err, opt)
+	return errors.Join(err, opt)
 }
+
+// Room is the size of the receive buffer, in bytes of the kernel's memory.
+func (s *Socket) Room() int { return s.room }
 
 // Local is the address that Open was given.
 func (s *Socket) Local() netip.Addr { return s.local }
