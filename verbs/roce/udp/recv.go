@@ -42,12 +42,14 @@ type Inbox struct {
 	vecs     [inboxSize]unix.Iovec
 	msgs     [inboxSize]mmsghdr
 
-	// Of a Recv under way.
-	got  int
-	err  error
-	wait bool
-	call func(fd uintptr) bool
-	try  func(fd uintptr)
+	// Of a Recv under way: held is called with the socket, input when there may be
+	// something to receive.
+	got   int
+	err   error
+	wait  bool
+	fd    uintptr
+	held  func(fd uintptr)
+	input func(uintptr) bool
 	// Of the Next that follow it: the datagram that is looked at next, and what
 	// is left of the one before, in packets of a size.
 	next   int
@@ -73,44 +75,44 @@ func NewInbox() *Inbox {
 		h.Name = &in.names[i][0]
 		h.Control = &in.controls[i][0]
 	}
-	in.call = in.recv
-	in.try = func(fd uintptr) { in.recv(fd) }
+	in.input = func(uintptr) bool { return in.recv() }
+	in.held = in.hold
 	return in
 }
 
 // Recv receives at least one datagram, whose packets Next returns. It ends early with
 // os.ErrDeadlineExceeded or net.ErrClosed.
 func (s *Socket) Recv(in *Inbox) error {
-	in.wait = true
-	in.reset(s)
-	if err := s.raw.Read(in.call); err != nil {
-		return err
-	}
-	return in.received()
+	return s.recv(in, true)
 }
 
 // TryRecv receives what is there by now, if anything.
 func (s *Socket) TryRecv(in *Inbox) error {
-	in.wait = false
-	in.reset(s)
-	if err := s.raw.Control(in.try); err != nil {
-		return err
-	}
-	return in.received()
+	return s.recv(in, false)
 }
 
-func (in *Inbox) reset(s *Socket) {
-	in.sock = s
+func (s *Socket) recv(in *Inbox, wait bool) error {
+	in.sock, in.wait = s, wait
 	in.got, in.err = 0, nil
 	in.next, in.rest = 0, nil
-}
-
-func (in *Inbox) received() error {
+	if err := s.socket.Control(in.held); err != nil {
+		return s.errorOf(err)
+	}
 	if in.got == 0 {
-		return in.err
+		return s.errorOf(in.err)
 	}
 	in.now = time.Now()
 	return nil
+}
+
+// hold receives, and waits if it is to.
+func (in *Inbox) hold(fd uintptr) {
+	in.fd = fd
+	if !in.wait {
+		in.recv()
+	} else if err := in.sock.input.Read(in.input); err != nil {
+		in.err = err
+	}
 }
 
 // Next returns the next packet that Recv has received, nil if there is none. It is
@@ -155,14 +157,14 @@ func (in *Inbox) begin(i int) {
 }
 
 // recv makes one system call that yields packets, if there are any.
-func (in *Inbox) recv(fd uintptr) bool {
+func (in *Inbox) recv() bool {
 	for i := range in.msgs {
 		h := &in.msgs[i].hdr
 		h.Namelen = uint32(len(in.names[i]))
 		h.SetControllen(controlSize)
 	}
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd,
+		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, in.fd,
 			uintptr(unsafe.Pointer(&in.msgs[0])), inboxSize, unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:
