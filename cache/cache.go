@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 // Cache is one mount's cache. It borrows client and pool until Close.
 type Cache struct {
 	cl   nfsclient.Client
+	acls nfsclient.ACLs // cl, if the server has access control lists
 	pool *bufpool.Pool
 	cfg  Config
 	root *Inode
@@ -56,21 +56,22 @@ type Cache struct {
 	unreliable atomic.Bool
 
 	polls polls
+	locks fileLocks
 
-	mu     sync.Mutex
-	ended  bool // no goroutine may be started any more
-	inodes map[nfsclient.Handle]*Inode
-	inos   map[uint64]*Inode
-	opened map[*Inode]struct{} // with open files, which pin them
-	dirty  map[*Inode]struct{} // whose write-back is not empty; each is pinned
-	lost   map[*Inode]*loss    // of which no program was told
+	mu      sync.Mutex
+	ended   bool                   // no goroutine may be started any more
+	handles table[Inode, byHandle] // the inode of each handle
+	numbers table[Inode, byNumber] // all inodes
+	opened  map[*Inode]struct{}    // with open files, which pin them
+	dirty   map[*Inode]struct{}    // whose write-back is not empty; each is pinned
+	lost    map[*Inode]*loss       // of which no program was told
 	// places are of files with data, or open, whose names were let go of.
 	places map[*Inode]place
 	// lostMore counts the losses beyond maxLost.
 	lostMore int
-	queue    []*Inode  // want a background writer, and found all busy; pinned
-	writers  int       // background WRITEs under way
-	names    list.List // of *dentry, oldest first
+	queue    []*Inode // want a background writer, and found all busy; pinned
+	writers  int      // background WRITEs under way
+	names    nameQueue
 	sillies  map[*Inode]*silly
 	relists  map[*Inode]*relist // of directories that are not pinned for it
 	sillyNo  uint32             // the last name of the kind, of this cache
@@ -118,8 +119,8 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	c := &Cache{
 		cl: cl, pool: pool, cfg: cfg, seed: maphash.MakeSeed(), instance: rand.Uint64(),
 		flush: make(chan struct{}, 1), room: make(chan struct{}), noticed: make(chan struct{}, 1),
-		inodes: map[nfsclient.Handle]*Inode{}, inos: map[uint64]*Inode{}, opened: map[*Inode]struct{}{},
-		dirty: map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, places: map[*Inode]place{}, sillies: map[*Inode]*silly{},
+		opened: map[*Inode]struct{}{},
+		dirty:  map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, places: map[*Inode]place{}, sillies: map[*Inode]*silly{},
 		polls: polls{files: map[*Inode]*poll{}},
 	}
 	c.wbConfig = writeback.Config{Block: cfg.WSize, Share: maxShare, MaxDirty: cfg.MaxDirty, Delay: cfg.WriteDelay}
@@ -133,6 +134,9 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	h, a := cl.Root()
 	if a.Type != nfsclient.Directory {
 		return nil, fmt.Errorf("cache: the export's root is no directory: %w", ErrServer)
+	}
+	if c.cl.Info().ACLs {
+		c.acls, _ = c.cl.(nfsclient.ACLs)
 	}
 	c.fsid = a.FSID
 	c.root = c.intern(h, &a)

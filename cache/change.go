@@ -19,6 +19,9 @@ func (c *Cache) made(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Inod
 	child.note(st, &m.Attr)
 	child.mu.Unlock()
 	ttl := c.changed(st, dir, m.Dir, name, child, true)
+	if c.acls != nil && !m.Late {
+		c.bornWithoutACL(dir, child)
+	}
 	return c.entry(ctx, child, ttl), nil
 }
 
@@ -348,7 +351,7 @@ func (c *Cache) rename(ctx context.Context, cr nfsclient.Cred, from *Inode, from
 func (i *Inode) cachedName(name string) *Inode {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	d := i.names[name]
+	d := i.dentry(name)
 	if d == nil || d.child == nil {
 		return nil
 	}

@@ -135,7 +135,7 @@ func TestErrorsThatOthersHear(t *testing.T) {
 			}
 			f.Release()
 			if name == "later fsync" {
-				g, _, err := c.Open(ctx, alice, dir.names["a"].child, rw)
+				g, _, err := c.Open(ctx, alice, dir.dentry("a").child, rw)
 				check(t, err)
 				write(t, g, []byte("x"), 0) // nothing of its own was lost
 				check(t, g.Flush(ctx))

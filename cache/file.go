@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/cache/readahead"
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -23,6 +24,8 @@ type File struct {
 
 	opened uint64 // the inode's errors when it was opened
 	told   uint64 // Fsync has returned errors up to here; by i.mu
+
+	lockLost atomic.Bool // a lock taken through it: see Cache.Lost
 
 	mu       sync.Mutex
 	released bool
@@ -152,6 +155,7 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode, open *openin
 	i.refs.Add(1)
 	c.opens.Add(1)
 	i.mu.Lock()
+	i.own()
 	if i.opens++; i.opens == 1 {
 		c.mu.Lock()
 		c.opened[i] = struct{}{}

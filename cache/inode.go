@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"hash/maphash"
 	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/cache/coherence"
@@ -22,28 +23,20 @@ type Inode struct {
 	// Tag is for the cache's user, who guards it; the cache does not use it.
 	Tag uint64
 
-	mu inodeLock
-	// wake is closed and replaced when waiters should look again; nil while there
-	// are none.
-	wake chan struct{}
-
+	mu   inodeLock
 	node coherence.Node
-	// pages is what the kernel has; neverDoubted until the first doubt.
-	pages *coherence.Pages
 
 	rights coherence.Rights
-	opens  int
-	silly  *silly
+	*used  // neverUsed until it is more than a file with attributes
 	// removed: we have removed the last name, and the file is not open.
 	removed bool
 	// inListing: a listing has given the kernel the attributes of this directory since our
 	// last change in it.
 	inListing bool
 	typ       nfsclient.FileType
+	acls      aclState // what is known of access control lists; dropRights forgets it
 
-	names    map[string]*dentry // directories
-	*written                    // regular files
-	spans    *spans             // likewise: READs under way, and what was read ahead
+	nextHandle, nextNumber *Inode // of Cache.handles and Cache.numbers, guarded by Cache.mu
 }
 
 // Ino is the inode number: the server's file id, or one made from it where
@@ -63,15 +56,52 @@ func (i *Inode) Type() nfsclient.FileType { return i.typ }
 func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i := c.inodes[h]; i != nil && (i.typ == a.Type || i == c.root) {
-		i.refs.Add(1)
-		return i
+	if i := c.inode(h); i != nil {
+		if i.typ == a.Type || i == c.root {
+			i.refs.Add(1)
+			return i
+		}
+		c.handles.remove(i)
 	}
-	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), written: &neverWritten, pages: &neverDoubted, spans: &notReading}
+	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), used: &neverUsed}
 	i.refs.Store(1)
-	c.inodes[h] = i
-	c.inos[i.ino] = i
+	c.handles.insert(i)
+	c.numbers.insert(i)
 	return i
+}
+
+// byHandle and byNumber are how inodes are found.
+type (
+	byHandle struct{}
+	byNumber struct{}
+)
+
+func (byHandle) hash(i *Inode) uint64 { return i.c.hash(i.h) }
+
+func (byHandle) next(i *Inode) **Inode { return &i.nextHandle }
+
+func (byNumber) hash(i *Inode) uint64 { return mix(i.ino) }
+
+func (byNumber) next(i *Inode) **Inode { return &i.nextNumber }
+
+func (c *Cache) hash(h nfsclient.Handle) uint64 { return maphash.String(c.seed, string(h)) }
+
+// inode is the inode of h, or nil; Cache.mu is held.
+func (c *Cache) inode(h nfsclient.Handle) *Inode {
+	i := c.handles.first(c.hash(h))
+	for i != nil && i.h != h {
+		i = i.nextHandle
+	}
+	return i
+}
+
+// taken reports whether an inode has the number n; Cache.mu is held.
+func (c *Cache) taken(n uint64) bool {
+	i := c.numbers.first(mix(n))
+	for i != nil && i.ino != n {
+		i = i.nextNumber
+	}
+	return i != nil
 }
 
 // Forget drops n references that results carried.
@@ -90,12 +120,10 @@ func (i *Inode) drop(n int64) {
 	}
 	c := i.c
 	c.mu.Lock()
-	gone := i.refs.Load() == 0 && c.inos[i.ino] == i
+	gone := i.refs.Load() == 0 && c.numbers.has(i)
 	if gone {
-		if c.inodes[i.h] == i {
-			delete(c.inodes, i.h)
-		}
-		delete(c.inos, i.ino)
+		c.handles.remove(i)
+		c.numbers.remove(i)
 		delete(c.places, i)
 		c.dropListing(i)
 	}
@@ -118,6 +146,7 @@ func (i *Inode) wakeAll() {
 // waitChan is the channel to wait for after mu was unlocked; mu is held.
 func (i *Inode) waitChan() <-chan struct{} {
 	if i.wake == nil {
+		i.own()
 		i.wake = make(chan struct{})
 	}
 	return i.wake

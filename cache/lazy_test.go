@@ -12,8 +12,9 @@ import (
 func TestMain(m *testing.M) {
 	code := m.Run()
 	shared := []any{neverWritten, neverDoubted, notReading}
-	if slices.ContainsFunc(shared, func(v any) bool { return !reflect.ValueOf(v).IsZero() }) {
-		fmt.Fprintf(os.Stderr, "what inodes share was changed: %+v\n", shared)
+	if slices.ContainsFunc(shared, func(v any) bool { return !reflect.ValueOf(v).IsZero() }) ||
+		neverUsed != (used{written: &neverWritten, pages: &neverDoubted, spans: &notReading}) {
+		fmt.Fprintf(os.Stderr, "what inodes share was changed: %+v %+v\n", shared, neverUsed)
 		code = 1
 	}
 	os.Exit(code)

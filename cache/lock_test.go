@@ -10,7 +10,7 @@ func TestUnlockReleasesAndNotifies(t *testing.T) {
 	c := newCache(t, srv, testConfig())
 	i := lookup(t, c, "a").Inode
 	c.mu.Lock()
-	names, refs := c.names.Len(), i.refs.Load()
+	names, refs := c.names.n, i.refs.Load()
 	c.mu.Unlock()
 	c.root.mu.Lock()
 	c.root.dropName("a")
@@ -19,8 +19,8 @@ func TestUnlockReleasesAndNotifies(t *testing.T) {
 	}
 	c.root.mu.Unlock()
 	c.mu.Lock()
-	if c.names.Len() != names-1 || i.refs.Load() != refs-1 {
-		t.Errorf("%d names and %d references are left of %d and %d", c.names.Len(), i.refs.Load(), names, refs)
+	if c.names.n != names-1 || i.refs.Load() != refs-1 {
+		t.Errorf("%d names and %d references are left of %d and %d", c.names.n, i.refs.Load(), names, refs)
 	}
 	c.mu.Unlock()
 	i.mu.Lock()

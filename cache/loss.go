@@ -98,6 +98,9 @@ func (f *File) Flush(ctx context.Context) error {
 	if err := f.i.sync(ctx); err != nil {
 		return err
 	}
+	if f.lockLost.Load() {
+		return ErrLockLost
+	}
 	return f.pending()
 }
 
@@ -106,6 +109,9 @@ func (f *File) Flush(ctx context.Context) error {
 func (f *File) Fsync(ctx context.Context) error {
 	if err := f.i.sync(ctx); err != nil {
 		return err
+	}
+	if f.lockLost.Load() {
+		return ErrLockLost
 	}
 	return f.report()
 }
@@ -178,8 +184,7 @@ func (c *Cache) paths(of ...*Inode) []string {
 	for _, i := range of {
 		names[i] = nil
 	}
-	for e := c.names.Front(); e != nil; e = e.Next() {
-		d := e.Value.(*dentry)
+	for d := c.names.oldest; d != nil; d = d.newer {
 		if d.child == nil {
 			continue
 		}

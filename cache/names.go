@@ -1,8 +1,8 @@
 package cache
 
 import (
-	"container/list"
 	"context"
+	"hash/maphash"
 	"strings"
 	"time"
 
@@ -11,15 +11,70 @@ import (
 )
 
 // dentry is a cached name: of child, which it pins, or one that is known not to
-// exist. It is valid as long as the directory's state is. All but elem is constant
-// or guarded by dir.mu.
+// exist. It is valid as long as the directory's state is. What no other mutex is named for
+// is constant or guarded by dir.mu.
 type dentry struct {
 	dir   *Inode
 	name  string
 	child *Inode // nil: there is no such name
 	shown bool   // the kernel was given it
 
-	elem *list.Element // in Cache.names, guarded by Cache.mu
+	next         *dentry // of dir.names
+	older, newer *dentry // of Cache.names, guarded by Cache.mu
+}
+
+// nameTable is the names of a directory.
+type nameTable = table[dentry, byName]
+
+type byName struct{}
+
+func (byName) hash(d *dentry) uint64 { return maphash.String(d.dir.c.seed, d.name) }
+
+func (byName) next(d *dentry) **dentry { return &d.next }
+
+// dentry is what is cached of name, or nil; mu is held.
+func (i *Inode) dentry(name string) *dentry {
+	if i.names == nil {
+		return nil
+	}
+	d := i.names.first(maphash.String(i.c.seed, name))
+	for d != nil && d.name != name {
+		d = d.next
+	}
+	return d
+}
+
+// nameQueue is the names of all directories in the order in which they came.
+type nameQueue struct {
+	oldest, newest *dentry
+	n              int
+}
+
+func (q *nameQueue) add(d *dentry) {
+	d.older = q.newest
+	if d.older != nil {
+		d.older.newer = d
+	} else {
+		q.oldest = d
+	}
+	q.newest = d
+	q.n++
+}
+
+// remove takes out d, which is in.
+func (q *nameQueue) remove(d *dentry) {
+	if d.older != nil {
+		d.older.newer = d.newer
+	} else {
+		q.oldest = d.newer
+	}
+	if d.newer != nil {
+		d.newer.older = d.older
+	} else {
+		q.newest = d.older
+	}
+	d.older, d.newer = nil, nil
+	q.n--
 }
 
 // maxNames bounds the names of all directories; the oldest go first.
@@ -32,7 +87,7 @@ var errNoEntry = localError("LOOKUP", nfsclient.ErrNoEnt)
 func (d *dentry) release() {
 	c := d.dir.c
 	c.mu.Lock()
-	c.names.Remove(d.elem)
+	c.names.remove(d)
 	c.remember(d)
 	c.mu.Unlock()
 	if d.child != nil {
@@ -42,10 +97,11 @@ func (d *dentry) release() {
 
 // setName makes name stand for child, nil for nothing; mu is held.
 func (i *Inode) setName(name string, child *Inode) *dentry {
-	if d := i.names[name]; d != nil {
+	if d := i.dentry(name); d != nil {
 		if d.child == child {
 			return d
 		}
+		i.names.remove(d)
 		i.releaseLater(d)
 	}
 	d := &dentry{dir: i, name: name, child: child}
@@ -53,20 +109,21 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 		child.refs.Add(1)
 	}
 	if i.names == nil {
-		i.names = make(map[string]*dentry)
+		i.own()
+		i.names = new(nameTable)
 	}
-	i.names[name] = d
+	i.names.insert(d)
 	c := i.c
 	c.mu.Lock()
-	d.elem = c.names.PushBack(d)
+	c.names.add(d)
 	c.mu.Unlock()
 	return d
 }
 
 // dropName forgets what name stands for; mu is held.
 func (i *Inode) dropName(name string) {
-	if d := i.names[name]; d != nil {
-		delete(i.names, name)
+	if d := i.dentry(name); d != nil {
+		i.names.remove(d)
 		i.releaseLater(d)
 		if d.child != nil {
 			i.node.Incomplete()
@@ -76,7 +133,7 @@ func (i *Inode) dropName(name string) {
 
 // learnName is setName for what the server has said of a name of the present state; mu is held.
 func (i *Inode) learnName(name string, child *Inode) *dentry {
-	if d := i.names[name]; child != nil && (d == nil || d.child != child) {
+	if d := i.dentry(name); child != nil && (d == nil || d.child != child) {
 		i.node.Incomplete() // a change that the attributes did not show
 	}
 	return i.setName(name, child)
@@ -92,11 +149,16 @@ func (i *Inode) absent(name string, now time.Time) bool {
 // forgetNames forgets all names and, with notify, makes the kernel look up again
 // those that it was given; mu is held.
 func (i *Inode) forgetNames(notify bool) {
-	for name, d := range i.names {
-		if notify && d.shown {
-			i.c.notify(notice{ino: i, name: name})
+	if i.names == nil {
+		return
+	}
+	for _, d := range i.names.buckets {
+		for ; d != nil; d = d.next {
+			if notify && d.shown {
+				i.c.notify(notice{ino: i, name: d.name})
+			}
+			i.releaseLater(d)
 		}
-		i.releaseLater(d)
 	}
 	i.names = nil
 }
@@ -105,17 +167,17 @@ func (i *Inode) forgetNames(notify bool) {
 func (c *Cache) trimNames() {
 	for {
 		c.mu.Lock()
-		e := c.names.Front()
-		if c.names.Len() <= maxNames || e == nil {
+		d := c.names.oldest
+		if c.names.n <= maxNames || d == nil {
 			c.mu.Unlock()
 			return
 		}
-		d := e.Value.(*dentry)
-		c.names.MoveToBack(e) // another trimmer takes another one
+		c.names.remove(d)
+		c.names.add(d) // another trimmer takes another one
 		d.dir.refs.Add(1)
 		c.mu.Unlock()
 		d.dir.mu.Lock()
-		if d.dir.names[d.name] == d {
+		if d.dir.dentry(d.name) == d {
 			d.dir.dropName(d.name)
 		}
 		d.dir.mu.Unlock()
@@ -155,7 +217,7 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string, listin
 	now := c.cfg.Now()
 	key := c.user(cr)
 	dir.mu.Lock()
-	d := dir.names[name]
+	d := dir.dentry(name)
 	if d == nil && !dir.absent(name, now) {
 		dir.mu.Unlock()
 		return Entry{}, nil, false
@@ -234,7 +296,7 @@ func (c *Cache) enter(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Ino
 		if dir.namesAgree(st, da) {
 			dir.learnName(name, child).shown = true
 			ttl = dir.ttl(c.cfg.Now())
-		} else if d := dir.names[name]; d != nil && d.child != child && dir.node.Undisturbed(st) {
+		} else if d := dir.dentry(name); d != nil && d.child != child && dir.node.Undisturbed(st) {
 			dir.dropName(name)
 		}
 	} else if da != nil {

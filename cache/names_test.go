@@ -261,13 +261,13 @@ func TestReferences(t *testing.T) {
 	for k := range 50 {
 		lookup(t, c, fmt.Sprint("f", k))
 	}
-	if n := len(c.inodes); n != 51 {
+	if n := c.handles.n; n != 51 {
 		t.Fatalf("%d inodes known", n)
 	}
 	c.root.mu.Lock()
 	c.root.forgetNames(false)
 	c.root.mu.Unlock()
-	if n, m, l := len(c.inodes), len(c.inos), c.names.Len(); n != 1 || m != 1 || l != 0 {
+	if n, m, l := c.handles.n, c.numbers.n, c.names.n; n != 1 || m != 1 || l != 0 {
 		t.Errorf("%d inodes, %d numbers and %d names left", n, m, l)
 	}
 }

@@ -78,6 +78,7 @@ func (c *Cache) hide(ctx context.Context, cr nfsclient.Cred, dir *Inode, name st
 	}
 	dir.refs.Add(1)
 	s := &silly{dir: dir, name: to, was: name, cr: cr}
+	i.own()
 	i.silly = s
 	gone := i.opens == 0
 	i.refs.Add(1)

@@ -26,6 +26,9 @@ type Config struct {
 	ReadOnly, AllowOther bool
 	// DefaultPermissions has the kernel check mode bits itself, as in fuse(8).
 	DefaultPermissions bool
+	// PosixLocks and Flocks have the locks of fcntl(2) and flock(2) taken at the server.
+	// Otherwise the kernel keeps them, for this mount alone.
+	PosixLocks, Flocks bool
 	// Options are further ones for fusermount3 or mount(2): "nosuid", …
 	Options []string
 	// MaxNodes bounds the inodes that the kernel knows but that are not in use, if the
@@ -93,6 +96,11 @@ const maxBackground = 128
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_DIRECT_IO_ALLOW_MMAP |
 	fuse.CAP_HANDLE_KILLPRIV | fuse.CAP_CACHE_SYMLINKS
 
+// aclCapabilities are asked for where the server has access control lists. With
+// HANDLE_KILLPRIV_V2 the kernel remembers that a file has no security.capability until it
+// is given attributes again; else it would ask before each write.
+const aclCapabilities = fuse.CAP_DONT_MASK | fuse.CAP_HANDLE_KILLPRIV_V2
+
 // maxRequestBytes bounds the memory of outstanding requests: each WRITE has a
 // buffer of MaxIO until the reply. The rest stays in the kernel, unread.
 const maxRequestBytes = 256 << 20
@@ -139,16 +147,21 @@ func (f *FS) mount() error {
 	if f.cfg.DefaultPermissions {
 		plan.words = append(plan.words, "default_permissions")
 	}
+	extra := uint64(capabilities) | f.cfg.lockCapabilities()
+	if f.cache.ACLs() {
+		extra |= aclCapabilities
+	}
+	plan.words = append(plan.words, f.noDevices()...)
 	err := f.mountServer(&plan, &fuse.MountOptions{
 		MaxBackground:            maxBackground,
 		MaxInflightRequestBytes:  maxRequestBytes,
 		MaxWrite:                 maxIO,
 		MaxReadAhead:             f.cfg.MaxIO,
 		Name:                     fuseSubtype,
-		DisableXAttrs:            true,
+		DisableXAttrs:            !f.cache.ACLs(),
 		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
 		ExplicitDataCacheControl: true,
-		ExtraCapabilities:        capabilities,
+		ExtraCapabilities:        extra,
 		Debug:                    f.cfg.Debug,
 	})
 	if err != nil {
@@ -234,8 +247,12 @@ func (f *FS) setEntry(ctx *opContext, e cache.Entry, out *fuse.EntryOut) {
 // the cache knows the users' rights. The same goes for a kernel that cannot be told
 // that a name is no longer valid.
 func (f *FS) entryTTL(ttl time.Duration) time.Duration {
-	if !f.expires || f.cfg.AllowOther && !f.cfg.DefaultPermissions {
+	if !f.expires || f.cfg.judges() {
 		return 0
 	}
 	return ttl
 }
+
+// judges reports whether several users share the mount and the kernel does not check
+// modes: each request is then judged here and by the server, for the user who makes it.
+func (c *Config) judges() bool { return c.AllowOther && !c.DefaultPermissions }

@@ -75,7 +75,7 @@ func heap() uint64 {
 // TestMemoryOfNames: what a name and the attributes of its file cost, up to the
 // number by which the kernel knows it.
 func TestMemoryOfNames(t *testing.T) {
-	const names, most = 100_000, 720
+	const names, most = 100_000, 400
 	c := newEveryName(t)
 	table := newNodes(c)
 	cr := nfsclient.Cred{UID: 1000, GID: 1000}

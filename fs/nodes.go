@@ -13,7 +13,7 @@ import (
 // nodes maps the node numbers by which the kernel names inodes. A number is the
 // index of a slot, with the slot's generation in the upper half, so that it stands
 // for one inode in the life of a mount. Inode.Tag is the number of an inode that has
-// a slot.
+// a slot; aliases are further ones (special.go).
 type nodes struct {
 	cache *cache.Cache
 
@@ -100,6 +100,16 @@ func (t *nodes) take(i *cache.Inode) uint64 {
 	return i.Tag
 }
 
+// alias gives the kernel one lookup of i by a number of its own, which nobody else is
+// given, and takes over the caller's reference for it.
+func (t *nodes) alias(i *cache.Inode) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id := t.add(i)
+	t.find(id).lookups.Store(1)
+	return id
+}
+
 // add gives i a slot; mu is held.
 func (t *nodes) add(i *cache.Inode) uint64 {
 	var place uint32
@@ -129,7 +139,10 @@ func (t *nodes) forget(id, k uint64) {
 	}
 	i := s.inode
 	if left := s.lookups.Add(-int64(k)); left <= 0 {
-		i.Tag, s.inode = 0, nil
+		if i.Tag == id { // not an alias
+			i.Tag = 0
+		}
+		s.inode = nil
 		s.lookups.Store(0)
 		s.generation++
 		t.free = append(t.free, uint32(id))

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -27,7 +28,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	if err != nil {
 		return errno(err)
 	}
-	out.SetTimeout(ttl)
+	out.SetTimeout(f.attrTTL(i, ttl))
 	setAttr(&out.Attr, i.Ino(), &a)
 	i.Told(ctx.asked)
 	return fuse.OK
@@ -45,18 +46,30 @@ func (f *FS) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrO
 	if err != nil {
 		return errno(err)
 	}
-	out.SetTimeout(ttl)
+	out.SetTimeout(f.attrTTL(i, ttl))
 	setAttr(&out.Attr, i.Ino(), &a)
 	i.Told(ctx.asked)
 	return fuse.OK
 }
 
-// setAttr makes the change, by the open file that the caller has, if any.
+// setAttr makes the change, by the open file that the caller has, if any. Who has not
+// opened the file must have the right to write to change its size: servers let an owner
+// do so without (RFC 1813 section 3.3.2 leaves it to them), and the kernel has asked
+// nobody, or only the mode.
 func (f *FS) setAttr(ctx context.Context, i *cache.Inode, in *fuse.SetAttrIn) (nfsclient.Attr, time.Duration, error) {
 	cr, s := f.creds.of(&in.InHeader), setAttrOf(in)
 	if fh, ok := in.GetFh(); ok {
 		if file, st := f.files.get(fh); st.Ok() && file.Inode() == i {
 			return file.SetAttr(ctx, cr, s)
+		}
+	}
+	if s.Size != nil {
+		got, err := f.cache.Access(ctx, cr, i, nfsclient.AccessModify)
+		if err != nil {
+			return nfsclient.Attr{}, 0, err
+		}
+		if got == 0 {
+			return nfsclient.Attr{}, 0, syscall.EACCES
 		}
 	}
 	return f.cache.SetAttr(ctx, cr, i, s)

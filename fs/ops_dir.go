@@ -50,6 +50,10 @@ func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 		}
 		if e.Name != "." && e.Name != ".." {
 			if found, ok := f.cache.Known(cr, dir, e.Name); ok {
+				if f.cfg.judges() && opensUnasked(found.Inode.Type()) {
+					f.cache.Forget(found.Inode, 1) // Lookup decides which node this user is given
+					return true
+				}
 				if !f.expires && found.Inode.Type() == nfsclient.Directory {
 					// A kernel as old as that may keep attributes from before a change in
 					// that directory which completes before this reply.

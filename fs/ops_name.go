@@ -18,7 +18,8 @@ func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *
 	}
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
-	e, err := f.cache.Lookup(ctx, f.creds.of(h), dir, name)
+	cr := f.creds.of(h)
+	e, err := f.cache.Lookup(ctx, cr, dir, name)
 	if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrNoEnt {
 		if ttl := f.entryTTL(e.EntryTTL); ttl > 0 {
 			*out = fuse.EntryOut{}
@@ -28,6 +29,9 @@ func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *
 	}
 	if err != nil {
 		return f.mountPaths.lookupStatus(f.number, name, errno(err))
+	}
+	if f.cfg.judges() && opensUnasked(e.Inode.Type()) {
+		return f.lookupSpecial(ctx, cr, e, out)
 	}
 	f.setEntry(ctx, e, out)
 	return fuse.OK
@@ -45,6 +49,7 @@ func (f *FS) made(ctx *opContext, e cache.Entry, err error, out *fuse.EntryOut) 
 	return fuse.OK
 }
 
+// permissions are those of a file to be made.
 func permissions(mode uint32) nfsclient.SetAttr {
 	m := mode & 0o7777
 	return nfsclient.SetAttr{Mode: &m}
@@ -65,7 +70,8 @@ func (f *FS) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *f
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	cr, s := f.creds.of(&in.InHeader), permissions(in.Mode)
+	cr := f.creds.of(&in.InHeader)
+	s := permissions(f.newMode(ctx, cr, dir, in.Mode, in.Umask))
 	e, err := f.cache.Mknod(ctx, cr, dir, name, kind, decodeDevice(in.Rdev), s)
 	return f.made(ctx, e, err, out)
 }
@@ -78,7 +84,8 @@ func (f *FS) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *f
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	e, err := f.cache.Mkdir(ctx, f.creds.of(&in.InHeader), dir, name, permissions(in.Mode))
+	cr := f.creds.of(&in.InHeader)
+	e, err := f.cache.Mkdir(ctx, cr, dir, name, permissions(f.newMode(ctx, cr, dir, in.Mode, in.Umask)))
 	return f.made(ctx, e, err, out)
 }
 
@@ -106,7 +113,11 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	e, err := f.cache.Link(ctx, f.creds.of(&in.InHeader), file, dir, name)
+	cr := f.creds.of(&in.InHeader)
+	if st := f.mayLink(ctx, cr, file); !st.Ok() {
+		return st
+	}
+	e, err := f.cache.Link(ctx, cr, file, dir, name)
 	return f.made(ctx, e, err, out)
 }
 

@@ -58,7 +58,7 @@ func (t *nodes) candidates() (ids []uint64) {
 		}
 		s := t.at(uint32(t.hand))
 		if s.inode != nil && !s.recent.Swap(false) {
-			ids = append(ids, s.inode.Tag)
+			ids = append(ids, uint64(s.generation)<<32|uint64(t.hand))
 			s.recent.Store(true) // not again at once, if it is in use
 		}
 	}

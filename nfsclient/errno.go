@@ -61,6 +61,10 @@ func Errno(err error) syscall.Errno {
 	switch {
 	case errors.As(err, &rpc) && rpc.Denied && rpc.Auth:
 		return syscall.EACCES
+	case errors.Is(err, ErrLocked):
+		return syscall.EAGAIN
+	case errors.Is(err, ErrNotSupported):
+		return syscall.EOPNOTSUPP
 	case errors.Is(err, context.Canceled):
 		return syscall.EINTR
 	case errors.Is(err, transport.ErrClosed):

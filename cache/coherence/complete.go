@@ -23,5 +23,5 @@ func (n *Node) Incomplete() { n.complete = false }
 // attributes must be fresh: how long a name that another client makes may go unseen is
 // what the mount's options say for names that were looked up.
 func (n *Node) Complete(now time.Duration) bool {
-	return n.complete && n.changing == 0 && n.Fresh(now)
+	return n.complete && !n.Changing() && n.Fresh(now)
 }

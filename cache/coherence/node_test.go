@@ -109,8 +109,8 @@ func TestNoteTransitions(t *testing.T) {
 			if got := (outcome{e, n.Fresh(0)}); got != r.want[s] {
 				t.Errorf("%s, a reply %s: %+v, want %+v", situations[s], r.name, got, r.want[s])
 			}
-			if e&Foreign != 0 && n.chain.now != r.a.Change {
-				t.Errorf("%s, a reply %s: the state is %v", situations[s], r.name, n.chain.now)
+			if e&Foreign != 0 && n.now() != r.a.Change {
+				t.Errorf("%s, a reply %s: the state is %v", situations[s], r.name, n.now())
 			}
 		}
 	}

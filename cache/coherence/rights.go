@@ -13,10 +13,7 @@ type User struct {
 }
 
 // Rights is what the server has said of users' rights to one file or directory.
-type Rights struct {
-	first *grant
-	gen   uint64 // when all were last forgotten
-}
+type Rights struct{ first *grant }
 
 // grant is what is known of one user. It is valid as long as the attributes are fresh,
 // and until a time at most: the server may decide otherwise without a change of the
@@ -26,6 +23,9 @@ type grant struct {
 	asked, granted nfsclient.AccessMask
 	until          time.Duration
 	next           *grant // of another user
+	// gen is when all were last forgotten, and only kept in the first; that one is blank then,
+	// with nothing asked.
+	gen uint64
 }
 
 // MaxUsers bounds the users remembered.
@@ -61,7 +61,14 @@ func (r *Rights) Granted(u User, want nfsclient.AccessMask, now time.Duration) (
 
 // Current reports whether rights from the reply to a call sent at st are of the file as
 // it is now: nothing has changed them since.
-func (r *Rights) Current(st Stamp) bool { return st.Gen > r.gen }
+func (r *Rights) Current(st Stamp) bool { return st.Gen > r.gen() }
+
+func (r *Rights) gen() uint64 {
+	if r.first == nil {
+		return 0
+	}
+	return r.first.gen
+}
 
 // Remember keeps the rights from a reply, until a time.
 func (r *Rights) Remember(u User, asked, granted nfsclient.AccessMask, until time.Duration) {
@@ -72,16 +79,26 @@ func (r *Rights) Remember(u User, asked, granted nfsclient.AccessMask, until tim
 		g.asked, g.granted, g.until = g.asked|asked, g.granted&^asked|granted&asked, until
 		return
 	}
+	if r.first != nil && r.first.asked == 0 {
+		*r.first = grant{u, asked, granted & asked, until, nil, r.first.gen}
+		return
+	}
 	users := 0
 	for g := r.first; g != nil; g = g.next {
 		users++
 	}
+	others := r.first
 	if users >= MaxUsers {
-		r.first = nil
+		others = nil
 	}
-	r.first = &grant{u, asked, granted & asked, until, r.first}
+	r.first = &grant{u, asked, granted & asked, until, others, r.gen()}
 }
 
 // Forget forgets everybody's rights, and makes outstanding replies not current. gen is
 // drawn now.
-func (r *Rights) Forget(gen uint64) { r.first, r.gen = nil, gen }
+func (r *Rights) Forget(gen uint64) {
+	if r.first == nil {
+		r.first = new(grant)
+	}
+	*r.first = grant{gen: gen}
+}

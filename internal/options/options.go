@@ -40,6 +40,7 @@ type Options struct {
 
 	AcRegMin, AcRegMax, AcDirMin, AcDirMax time.Duration
 	NoAC                                   bool
+	NoACL                                  bool
 }
 
 // The ports of NFS.

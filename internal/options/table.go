@@ -106,6 +106,8 @@ var Table = []Option{
 	})},
 	{Name: "ac", Default: "yes", Meaning: "use cached attributes for as long", NFS: same, set: flag(func(o *Options) { o.NoAC = false })},
 	{Name: "noac", Meaning: "never use cached attributes, write synchronously", NFS: same, set: flag(func(o *Options) { o.NoAC = true })},
+	{Name: "acl", Default: "yes", Meaning: "use the server's access control lists, if it has them (NFSACL)", NFS: same, set: flag(func(o *Options) { o.NoACL = false })},
+	{Name: "noacl", Meaning: "do without access control lists and extended attributes, which spares a FUSE request or two a file", NFS: same, set: flag(func(o *Options) { o.NoACL = true })},
 
 	{Name: "nolock", Default: "yes", Kind: Inert, Meaning: localLocks, NFS: same, set: flag(func(*Options) {})},
 	{Name: "local_lock", Value: "all", Default: "all", Kind: Inert, Meaning: localLocks, NFS: same, set: only("all")},

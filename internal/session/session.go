@@ -80,7 +80,7 @@ func (s *Session) MountExport(ctx context.Context) error {
 	defer cancel()
 	o := &s.cfg.Options
 	config := s.cfg.mountd(s.addr.Addr())
-	config.Caller, config.RSize, config.WSize = s.caller, o.RSize, o.WSize
+	config.Caller, config.RSize, config.WSize, config.ACL = s.caller, o.RSize, o.WSize, !o.NoACL
 	c, err := nfs3.Mount(ctx, config)
 	if err != nil {
 		return err

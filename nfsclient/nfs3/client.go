@@ -30,7 +30,9 @@ type Client struct {
 	// noPlus and noExclusive are set once the server has answered that it does not
 	// support READDIRPLUS, or exclusive CREATE.
 	noPlus, noExclusive atomic.Bool
-	marks               marks
+	// verifier is the server's last, 0 if there was none; kept only with Config.Locks.
+	verifier atomic.Uint64
+	marks    marks
 
 	closeOnce sync.Once
 	closeErr  error
@@ -63,6 +65,11 @@ func newClient(ctx context.Context, cf Config, root nfsclient.Handle) (*Client, 
 	if err := c.pathConf(ctx, cf.Cred); err != nil {
 		return nil, fail(err)
 	}
+	if cf.ACL {
+		if err := c.findACL(ctx, cf.Cred); err != nil {
+			return nil, fail(err)
+		}
+	}
 	if c.paths, err = newPathBuffers(cf.Caller); err != nil {
 		return nil, fail(err)
 	}
@@ -86,8 +93,13 @@ func (c *Client) Root() (nfsclient.Handle, nfsclient.Attr) { return c.root, c.ro
 // Info implements nfsclient.Client.
 func (c *Client) Info() nfsclient.Info { return c.info }
 
-// Watch implements nfsclient.Client. An NFSv3 server says nothing unasked.
-func (c *Client) Watch(nfsclient.Watcher) {}
+// Watch implements nfsclient.Client. An NFSv3 server says nothing unasked, but locks
+// may be lost.
+func (c *Client) Watch(w nfsclient.Watcher) {
+	if c.cf.Locks != nil {
+		c.cf.Locks.Watch(w)
+	}
+}
 
 // Register implements nfsclient.Client.
 func (c *Client) Register(a *mem.Arena) error { return c.caller.Register(a) }
@@ -98,8 +110,12 @@ func (c *Client) Unregister(a *mem.Arena) error { return c.caller.Unregister(a) 
 // Close implements nfsclient.Client. Calls under way fail.
 func (c *Client) Close(ctx context.Context) error {
 	c.closeOnce.Do(func() {
+		var locks error
+		if c.cf.Locks != nil {
+			locks = c.cf.Locks.Close(ctx)
+		}
 		c.cf.umount(ctx)
-		c.closeErr = errors.Join(c.caller.Close(), c.paths.close())
+		c.closeErr = errors.Join(locks, c.caller.Close(), c.paths.close())
 	})
 	return c.closeErr
 }
@@ -118,6 +134,8 @@ type request struct {
 	res      wire.Message
 	status   *nfsclient.Status // in res
 	replyMax int
+	// acl: the procedure is one of NFSACL.
+	acl bool
 	// impatient: JUKEBOX is returned to the caller, not retried.
 	impatient bool
 	send      []transport.Payload
@@ -137,6 +155,9 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 		q.call.Args, q.call.Result = q.args.Append, parser(q.res)
 	}
 	q.call.Prog, q.call.Vers, q.call.Proc, q.call.Cred = wire.NFSProgram, wire.NFSVersion, q.proc, &q.sys
+	if q.acl {
+		q.call.Prog, q.call.Vers = wire.ACLProgram, wire.ACLVersion
+	}
 	q.sys = c.cf.sys(cr)
 	q.call.Send, q.call.Recv, q.call.ReplyMax = q.send, q.recv, q.replyMax
 	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {

@@ -127,6 +127,7 @@ func (c *Client) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handl
 		// RFC 1813 section 3.3.7: at least as durable as was asked.
 		return r, broken("WRITE", "committed %d where %d was asked for", o.res.Committed, how)
 	}
+	c.sameServer(o.res.Verifier)
 	r.N, r.Committed, r.Verifier = int(o.res.Count), o.res.Committed, o.res.Verifier
 	return r, nil
 }
@@ -141,5 +142,6 @@ func (c *Client) Commit(ctx context.Context, cr nfsclient.Cred, h nfsclient.Hand
 	if err != nil {
 		return nfsclient.Verifier{}, wcc, err
 	}
+	c.sameServer(res.Verifier)
 	return res.Verifier, wcc, nil
 }

@@ -19,29 +19,33 @@ func call(ctx context.Context, c transport.Caller, prog, vers, proc uint32, cr t
 		Args: args.Append, Result: parser(res), ReplyMax: replyMax})
 }
 
-// mountdPort asks rpcbind for mountd's TCP port (RFC 1833). Version 2 is what
-// everything has, but it knows IPv4 only.
+// mountdPort asks rpcbind for mountd's TCP port.
 func (cf *Config) mountdPort(ctx context.Context) (uint16, error) {
-	at := netip.AddrPortFrom(cf.Addr, wire.RpcbindPort)
-	c, err := cf.Dial(ctx, at)
+	port, err := Port(ctx, cf.Addr, wire.MountProgram, wire.MountVersion, cf.Dial)
+	return cf.foundPort(port, err)
+}
+
+// Port asks rpcbind on a server for the TCP port of a program (RFC 1833); it is 0
+// when rpcbind knows none. Version 2 is what everything has, but it knows IPv4 only.
+func Port(ctx context.Context, server netip.Addr, prog, progVers uint32, dial func(context.Context, netip.AddrPort) (transport.Caller, error)) (port uint16, err error) {
+	c, err := dial(ctx, netip.AddrPortFrom(server, wire.RpcbindPort))
 	if err != nil {
-		return 0, cf.rpcbindError(err)
+		return 0, err
 	}
-	defer cf.close(c)
-	port, err := uint16(0), error(nil)
-	if cf.Addr.Unmap().Is4() {
-		port, err = getPort(ctx, c)
+	defer func() { _ = c.Close() }() // what it was for has been done
+	if server.Unmap().Is4() {
+		port, err = getPort(ctx, c, prog, progVers)
 		if err == nil || !hasNoVersion(err) {
-			return cf.foundPort(port, err)
+			return port, err
 		}
 	}
 	for _, vers := range []uint32{wire.RpcbindV4, wire.RpcbindV3} {
-		port, err = getAddr(ctx, c, vers, cf.Addr)
+		port, err = getAddr(ctx, c, vers, server, prog, progVers)
 		if err == nil || !hasNoVersion(err) {
 			break
 		}
 	}
-	return cf.foundPort(port, err)
+	return port, err
 }
 
 func (cf *Config) foundPort(port uint16, err error) (uint16, error) {
@@ -71,8 +75,8 @@ func hasNoVersion(err error) bool {
 		(transport.AcceptStat(r.Code) == transport.ProgMismatch || transport.AcceptStat(r.Code) == transport.ProcUnavail)
 }
 
-func getPort(ctx context.Context, c transport.Caller) (uint16, error) {
-	args := wire.GetPortArgs{Program: wire.MountProgram, Version: wire.MountVersion, Proto: wire.ProtoTCP}
+func getPort(ctx context.Context, c transport.Caller, prog, progVers uint32) (uint16, error) {
+	args := wire.GetPortArgs{Program: prog, Version: progVers, Proto: wire.ProtoTCP}
 	var res wire.GetPortRes
 	err := call(ctx, c, wire.RpcbindProgram, wire.PortmapVersion, wire.PortmapGetPort, nil, &args, &res, wire.GetPortReplyMax)
 	if err == nil && res.Port > 65535 {
@@ -81,8 +85,8 @@ func getPort(ctx context.Context, c transport.Caller) (uint16, error) {
 	return uint16(res.Port), err
 }
 
-func getAddr(ctx context.Context, c transport.Caller, vers uint32, at netip.Addr) (uint16, error) {
-	args := wire.Rpcb{Program: wire.MountProgram, Version: wire.MountVersion, NetID: "tcp"}
+func getAddr(ctx context.Context, c transport.Caller, vers uint32, at netip.Addr, prog, progVers uint32) (uint16, error) {
+	args := wire.Rpcb{Program: prog, Version: progVers, NetID: "tcp"}
 	if at.Unmap().Is6() {
 		args.NetID = "tcp6"
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/test/rights"
 	"github.com/rdmafs/rdmafs/test/ringtest"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -18,6 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	rights.Worker()
 	Isolate()
 	off := func() {}
 	if strings.Contains(os.Getenv(WordsEnv), "fuse=ring") {
@@ -37,7 +39,9 @@ func TestMain(m *testing.M) {
 }
 
 type serverOptions struct {
-	lossy  bool
+	lossy bool
+	// acl serves access control lists.
+	acl    bool
 	faults *nfsd.Faults
 	// clockAhead is by how many seconds the server's clock is ahead.
 	clockAhead int64
@@ -45,7 +49,9 @@ type serverOptions struct {
 	mode os.FileMode
 	// squashRoot makes the server treat root as the anonymous user.
 	squashRoot bool
-	rdma       rpcrdma.ServerConfig
+	// squashAll makes the server treat everybody so.
+	squashAll bool
+	rdma      rpcrdma.ServerConfig
 	// roce has the server speak RoCEv2 instead of iWARP.
 	roce bool
 	// host and client, if valid, are the addresses of a server that speaks
@@ -73,12 +79,15 @@ func startServer(t testing.TB, o serverOptions) *server {
 		t.Fatal(err)
 	}
 	squash := nfsd.SquashNone
-	if o.squashRoot {
+	switch {
+	case o.squashAll:
+		squash = nfsd.SquashAll
+	case o.squashRoot:
 		squash = nfsd.SquashRoot
 	}
 	var err error
 	s.Server, err = nfsd.New(nfsd.Config{
-		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ClockAhead: o.clockAhead}},
+		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ACL: o.acl, ClockAhead: o.clockAhead}},
 		Faults:  o.faults,
 	})
 	if err != nil {

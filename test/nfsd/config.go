@@ -6,7 +6,9 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"path"
+	"time"
 
+	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -36,7 +38,9 @@ type Export struct {
 	// from Path.
 	ID       uint32
 	ReadOnly bool
-	Squash   Squash
+	// ACL serves access control lists (NFSACL), as far as the file system has them.
+	ACL    bool
+	Squash Squash
 	// AnonUID and AnonGID are the anonymous user; nil means Nobody.
 	AnonUID, AnonGID *uint32
 	// Async answers changes of names and attributes before they are on stable
@@ -46,6 +50,9 @@ type Export struct {
 	Lossy bool
 	// InodeHandles refuses handles made by the kernel.
 	InodeHandles bool
+	// Secure refuses locks to clients with a port that needs no privileges, as
+	// Linux servers do without the export option insecure.
+	Secure bool
 	// ClockAhead is by how many seconds the server's clock is ahead of this
 	// machine's.
 	ClockAhead int64
@@ -63,6 +70,9 @@ type Config struct {
 	// Workers bounds the calls served at once for a connection; 0 leaves it
 	// to the transport.
 	Workers int
+	// Grace is how long after a Crash locks may be reclaimed, and nothing else be
+	// done with locks; 0 means not at all, negative until EndGrace.
+	Grace time.Duration
 	// Faults, when not nil, are carried out.
 	Faults *Faults
 	// Wrap, when not nil, is given the server's handler and returns the one
@@ -113,6 +123,9 @@ type Faults struct {
 	// Write is called before n bytes are written to a file; its error, ENOSPC say,
 	// replaces the write.
 	Write func(n int) error
+	// Lock is called for each TEST, LOCK, CANCEL and UNLOCK of NLM; what it returns
+	// is the answer, but for Granted.
+	Lock func(proc uint32) nlm.Stat
 }
 
 // export is an Export being served.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -260,7 +261,8 @@ func TestGetPort(t *testing.T) {
 	c := newClient(t, v.s)
 	for _, q := range []struct{ prog, proto, want uint32 }{
 		{wire.NFSProgram, wire.ProtoTCP, uint32(v.tcp.Port())}, {wire.MountProgram, wire.ProtoTCP, uint32(v.tcp.Port())},
-		{wire.NFSProgram, wire.ProtoUDP, 0}, {100021, wire.ProtoTCP, 0},
+		{nlm.Program, wire.ProtoTCP, uint32(v.tcp.Port())},
+		{wire.NFSProgram, wire.ProtoUDP, 0}, {nlm.Program, wire.ProtoUDP, 0}, {nlm.NSMProgram, wire.ProtoTCP, 0},
 	} {
 		var res wire.GetPortRes
 		c.program(wire.RpcbindProgram, 2, wire.PortmapGetPort, &wire.GetPortArgs{Program: q.prog, Version: 3, Proto: q.proto}, &res)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
@@ -62,11 +63,18 @@ func (s *Server) dispatch(ctx context.Context, q *transport.Request) (stat trans
 			return stat, false
 		}
 		return s.serveNFS(ctx, q)
+	case wire.ACLProgram:
+		return s.serveACL(q), false
 	case wire.MountProgram:
 		if stat := version(q, wire.MountVersion); stat != transport.Success {
 			return stat, false
 		}
 		return s.serveMount(q), false
+	case nlm.Program:
+		if stat := version(q, nlm.Version); stat != transport.Success {
+			return stat, false
+		}
+		return s.serveLocks(q), false
 	case wire.RpcbindProgram:
 		if stat := version(q, wire.PortmapVersion); stat != transport.Success {
 			return stat, false

@@ -102,7 +102,7 @@ func (c *client) raw(ctx context.Context, xid, prog, vers, proc uint32, args []b
 	out.Reset(nil, payloads)
 	used, off := 0, 0
 	q := &transport.Request{
-		Transport: "test", Peer: c.peer, XID: xid, Prog: prog, Vers: vers, Proc: proc, Flavor: c.flavor, Sys: c.sys,
+		Transport: "tcp", Peer: c.peer, XID: xid, Prog: prog, Vers: vers, Proc: proc, Flavor: c.flavor, Sys: c.sys,
 		Args: &in, Reply: &out,
 		Lease: func(n int) (mem.Seg, error) {
 			if n > leaseSize-off {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -157,7 +158,7 @@ func below(dir, p string) (string, bool) {
 }
 
 // servePortmap answers as much of the port mapper (RFC 1833 section 3) as tells
-// where NFS and MOUNT are: here.
+// where NFS, MOUNT and NLM are: here.
 func (s *Server) servePortmap(q *transport.Request) transport.AcceptStat {
 	switch q.Proc {
 	case wire.PortmapNull:
@@ -168,7 +169,7 @@ func (s *Server) servePortmap(q *transport.Request) transport.AcceptStat {
 			return transport.GarbageArgs
 		}
 		var res wire.GetPortRes
-		if (a.Program == wire.NFSProgram || a.Program == wire.MountProgram) && a.Proto == wire.ProtoTCP {
+		if (a.Program == wire.NFSProgram || a.Program == wire.MountProgram || a.Program == nlm.Program) && a.Proto == wire.ProtoTCP {
 			if tcp := s.Addrs("tcp"); len(tcp) > 0 {
 				res.Port = uint32(tcp[0].Port())
 			}

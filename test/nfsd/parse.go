@@ -71,8 +71,12 @@ func (x *Export) option(opt string) error {
 		x.Async = false
 	case "async":
 		x.Async = true
+	case "acl":
+		x.ACL = true
 	case "lossy":
 		x.Lossy = true
+	case "secure":
+		x.Secure = true
 	case "inode_handles":
 		x.InodeHandles = true
 	case "root_squash":

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
 	"github.com/rdmafs/rdmafs/transport/xdr"
@@ -20,7 +21,7 @@ import (
 
 // Register makes what the server listens on known to an rpcbind (RFC 1833): NFS
 // with the netid of each listener, among them rdma and rdma6 (RFC 5665), and
-// MOUNT on those of TCP. at is the path of its socket, which is what Linux lets
+// MOUNT and NLM on those of TCP. at is the path of its socket, which is what Linux lets
 // register, or its address. Registrations that are there already are replaced.
 func (s *Server) Register(ctx context.Context, at string) error {
 	return withRpcbind(ctx, at, func(b *rpcbind) error {
@@ -74,6 +75,8 @@ func (s *Server) registrations() (all []wire.Rpcb) {
 				all = append(all, e)
 				if network == "tcp" {
 					e.Program, e.Version = wire.MountProgram, wire.MountVersion
+					all = append(all, e)
+					e.Program, e.Version = nlm.Program, nlm.Version
 					all = append(all, e)
 				}
 			}

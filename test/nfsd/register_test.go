@@ -50,7 +50,7 @@ func TestRegister(t *testing.T) {
 		got = append(got, fmt.Sprint(e.Program, e.Version, e.NetID, " ", e.Addr))
 	}
 	at := func(a netip.AddrPort) string { return fmt.Sprintf("127.0.0.1.%d.%d", a.Port()>>8, a.Port()&255) }
-	want := []string{"100003 3tcp " + at(overTCP), "100005 3tcp " + at(overTCP), "100003 3rdma " + at(overRDMA)}
+	want := []string{"100003 3tcp " + at(overTCP), "100005 3tcp " + at(overTCP), "100021 4tcp " + at(overTCP), "100003 3rdma " + at(overRDMA)}
 	if !slices.Equal(got, want) {
 		t.Errorf("registered %q, want %q", got, want)
 	}

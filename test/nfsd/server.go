@@ -20,9 +20,11 @@ type Server struct {
 	exports []*export
 	byID    map[uint32]*export
 	lossy   bool
+	acl     bool // an export has access control lists
 	verf    atomic.Pointer[nfsclient.Verifier]
 	dups    atomic.Pointer[dupCache]
 	mounts  mountList
+	locks   lockTable
 	stats   counters
 
 	crashMu sync.RWMutex
@@ -85,6 +87,7 @@ func (s *Server) add(x Export) error {
 	s.exports = append(s.exports, e)
 	s.byID[x.ID] = e
 	s.lossy = s.lossy || x.Lossy
+	s.acl = s.acl || x.ACL
 	return nil
 }
 
@@ -109,8 +112,8 @@ func (s *Server) Handler() transport.Handler {
 
 // Crash does what the crash and restart of the host would do, as far as clients
 // can tell: unstable writes of lossy exports that were not committed are lost,
-// the write verifier changes, the duplicate request cache is empty, and every
-// connection is lost. It returns when the listeners listen again at their
+// the write verifier changes, the duplicate request cache is empty, locks are
+// forgotten, and every connection is lost. It returns when the listeners listen again at their
 // addresses. A hook must return the action Crash instead of calling it.
 func (s *Server) Crash() error {
 	s.lose()
@@ -124,6 +127,7 @@ func (s *Server) lose() {
 	for _, e := range s.exports {
 		e.tree.Forget()
 	}
+	s.locks.crash(s.cfg.Grace)
 	s.stats.crashes.Add(1)
 }
 
@@ -146,6 +150,7 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	s.cancel()
 	s.running.Wait()
+	s.locks.close()
 	s.life.Lock()
 	defer s.life.Unlock()
 	var errs []error

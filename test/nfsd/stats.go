@@ -4,15 +4,18 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
 )
 
 // Stats is a snapshot of what a server did.
 type Stats struct {
 	// Calls counts all that came, Procs those of NFS by procedure, but for
-	// those that never came.
+	// those that never came, and GETACL and SETACL of NFSACL.
 	Calls uint64            `json:"calls"`
 	Procs map[string]uint64 `json:"procs"`
+	// Locks counts the calls of NLM by procedure, likewise.
+	Locks map[string]uint64 `json:"locks,omitempty"`
 	// Duplicates counts calls answered from, or waiting in, the duplicate
 	// request cache.
 	Duplicates   uint64 `json:"duplicates"`
@@ -27,7 +30,13 @@ type Stats struct {
 type counters struct {
 	calls, duplicates, crashes atomic.Uint64
 	bytesRead, bytesWritten    atomic.Uint64
+	getACL, setACL             atomic.Uint64
 	proc                       [len(procNames)]atomic.Uint64
+	lock                       [len(lockProcNames)]atomic.Uint64
+}
+
+var lockProcNames = [...]string{
+	nlm.ProcNull: "NULL", nlm.ProcTest: "TEST", nlm.ProcLock: "LOCK", nlm.ProcCancel: "CANCEL", nlm.ProcUnlock: "UNLOCK",
 }
 
 var procNames = [...]string{
@@ -49,6 +58,19 @@ func (s *Server) Stats() Stats {
 	for i := range c.proc {
 		if n := c.proc[i].Load(); n > 0 {
 			st.Procs[procNames[i]] = n
+		}
+	}
+	for name, n := range map[string]uint64{"GETACL": c.getACL.Load(), "SETACL": c.setACL.Load()} {
+		if n > 0 {
+			st.Procs[name] = n
+		}
+	}
+	for i := range c.lock {
+		if n := c.lock[i].Load(); n > 0 {
+			if st.Locks == nil {
+				st.Locks = map[string]uint64{}
+			}
+			st.Locks[lockProcNames[i]] = n
 		}
 	}
 	for _, l := range s.all() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/requester"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -213,7 +214,7 @@ func TestYieldsReply(t *testing.T) {
 
 // TestYieldsFewTimes has each resend refused for a byte that it lacks.
 func TestYieldsFewTimes(t *testing.T) {
-	calls := make(chan Header, 2*maxResends)
+	calls := make(chan Header, 2*requester.MaxResends)
 	r := dialPeer(t, startPeer(t, nil, refuseUntil(calls, func(q *peerCall) []byte {
 		return q.fault(wire.ErrReplyResource, wire.Fault{Needed: uint32(max(q.Lists.Reply.Len(), 5000) + 1)})
 	}, nil)), try2)
@@ -221,7 +222,7 @@ func TestYieldsFewTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFate(t, r.do(within(t, patience), listCall(20)), transport.Answered, transport.ErrProtocol)
-	if n := len(calls); n != 1+maxResends {
+	if n := len(calls); n != 1+requester.MaxResends {
 		t.Errorf("sent %d times", n)
 	}
 	wantAlive(t, r)

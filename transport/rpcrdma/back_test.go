@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/requester"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -117,7 +118,7 @@ func awaitLongBack(t *testing.T, back transport.Backchannel, a *mem.Arena, call 
 	for {
 		var sum [2]uint32
 		err := back.Call(within(t, patience), sumOf(mem.Vec{a.Seg(0, 8001)}, &sum))
-		if errors.Is(err, errBackTooLong) {
+		if errors.Is(err, requester.ErrTooLong) {
 			err = call()
 		} else if err == nil {
 			return
@@ -161,7 +162,7 @@ func TestBackwardTooLong(t *testing.T) {
 	long := nullCall()
 	long.Args = longArgs(300)
 	for range 3 { // more often than there are slots
-		wantFate(t, back.Call(within(t, patience), long), transport.NotSent, errBackTooLong)
+		wantFate(t, back.Call(within(t, patience), long), transport.NotSent, requester.ErrTooLong)
 	}
 	for range 3 {
 		wantFate(t, back.Call(within(t, patience), listCall(300)), transport.Answered, transport.ErrProtocol)
@@ -189,7 +190,7 @@ func TestBackwardThresholds(t *testing.T) {
 	const words = (1024 - wire.EmptyLen1 - 40) / 4 // of arguments; of results there may be four more
 	call := nullCall()
 	call.Args = longArgs(words + 1)
-	wantFate(t, back.Call(within(t, patience), call), transport.NotSent, errBackTooLong)
+	wantFate(t, back.Call(within(t, patience), call), transport.NotSent, requester.ErrTooLong)
 	wantFate(t, back.Call(within(t, patience), listCall(words+5)), transport.Answered, transport.ErrProtocol)
 	call.Args = longArgs(words)
 	if err := back.Call(within(t, patience), call); err != nil {

@@ -257,7 +257,7 @@ func TestHangupUnderBackwardCall(t *testing.T) {
 	<-conn.reading
 	failed := make(chan struct{})
 	runFail := func() {
-		l.fail(errStalled)
+		l.Fail(errStalled)
 		close(failed)
 	}
 	go runFail()
@@ -367,9 +367,20 @@ func TestGivenUpBeforeItSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := tl.(*link)
-	l.mu.Lock()
-	l.silent = l.sendQueue
-	l.mu.Unlock()
+	call := func(ctx context.Context, xid uint32) (signaled bool, err error) {
+		over := make(chan error, 1)
+		runExchange := func() { over <- l.Exchange(ctx, xid, pingCall(nil)) }
+		go runExchange()
+		signaled = <-conn.told
+		h := Header{XID: xid, Version: Version1, Credits: 4, Proc: wire.ProcMsg}
+		conn.deliver(append(encodeHeader(&h), rpcAccepted(xid, 5)...), 0)
+		return signaled, <-over
+	}
+	for range l.sendQueue/4 - 1 {
+		if signaled, err := call(t.Context(), 2); signaled || err != nil {
+			t.Fatalf("signaled %v, %v", signaled, err)
+		}
+	}
 	conn.full.Store(true)
 	ctx := cancelledWhen(t, func() bool {
 		l.mu.Lock()
@@ -379,19 +390,13 @@ func TestGivenUpBeforeItSignals(t *testing.T) {
 	wantFate(t, l.Exchange(ctx, 1, pingCall(nil)), transport.NotSent, context.Canceled)
 	conn.full.Store(false)
 	for _, want := range []bool{true, false} {
-		ctx, cancel := context.WithCancel(context.Background())
-		over := make(chan error, 1)
-		runExchange := func() { over <- l.Exchange(ctx, 2, pingCall(nil)) }
-		go runExchange()
-		if got := <-conn.told; got != want {
-			t.Errorf("signaled: %v, want %v", got, want)
+		signaled, err := call(t.Context(), 2)
+		if signaled != want {
+			t.Errorf("signaled: %v, want %v", signaled, want)
 		}
-		h := Header{XID: 2, Version: Version1, Credits: 4, Proc: wire.ProcMsg}
-		conn.deliver(append(encodeHeader(&h), rpcAccepted(2, 5)...), 0)
-		if err := <-over; err != nil {
+		if err != nil {
 			t.Error(err)
 		}
-		cancel()
 	}
 	if err := errors.Join(l.Close(), d.Close()); err != nil {
 		t.Error(err)

@@ -274,8 +274,8 @@ func FuzzLink(f *testing.F) {
 		if err := errors.Join(l.Close(), d.Close(), a.Close()); err != nil {
 			t.Error(err)
 		}
-		if d.long.Stats().Leases != 0 || d.stats.credits.Load() != 0 {
-			t.Errorf("%d long buffers, %d credits left", d.long.Stats().Leases, d.stats.credits.Load())
+		if d.long.Stats().Leases != 0 || d.stats.Granted.Load() != 0 {
+			t.Errorf("%d long buffers, %d credits left", d.long.Stats().Leases, d.stats.Granted.Load())
 		}
 	})
 }
@@ -418,7 +418,7 @@ func (p *linkScript) under(xid uint32) bool {
 	if _, over := p.ended.Load(xid); over {
 		return true
 	}
-	if p.l.credits.Usage().WaitingLive > 0 {
+	if p.l.Credits().Usage().WaitingLive > 0 {
 		return true
 	}
 	p.conn.mu.Lock()

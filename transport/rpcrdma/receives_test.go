@@ -33,7 +33,7 @@ func TestReceivesBeforeNextCall(t *testing.T) {
 	}
 	l := tl.(*link)
 	told := make(chan bool, 1)
-	conn.look = func() { told <- len(l.wakeups)+l.released == 0 } // on the reaper's goroutine
+	conn.look = func() { told <- l.batch.Empty() } // on the reaper's goroutine
 	for xid, late := range []bool{false, true} {
 		xid := uint32(xid)
 		ctx, cancel := context.WithCancel(context.Background())

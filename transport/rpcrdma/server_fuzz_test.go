@@ -97,7 +97,7 @@ func (f *sinkConn) PostSend(wrs []verbs.SendWR) (int, error) {
 			}
 		}
 		if wr.Signaled {
-			f.c.completed(f.ctx, verbs.Completion{ID: wr.ID, Op: wr.Op})
+			f.c.completed(verbs.Completion{ID: wr.ID, Op: wr.Op})
 		}
 	}
 	return len(wrs), nil

@@ -28,7 +28,7 @@ func (c *serverConn) sendInline(version uint32) int {
 
 // note takes what a message tells about properties as soon as it arrives, so
 // that it holds for the replies to all calls that were sent after it. The rest
-// is the worker's.
+// is the member's that takes it up.
 func (c *serverConn) note(w verbs.Completion) {
 	if c.props != nil {
 		c.props.took(int(w.ID))
@@ -42,7 +42,7 @@ func (c *serverConn) note(w verbs.Completion) {
 	}
 	m, _, err := wire.Parse(b, AllVersions)
 	if err != nil {
-		return // the worker answers that
+		return // who takes it up answers that
 	}
 	c.props.begin(0) // before what the message makes due
 	if err := c.props.received(m); err != nil {

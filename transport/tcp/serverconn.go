@@ -70,7 +70,7 @@ var errIdle = errors.New("idle")
 
 // read returns io.EOF when the client has ended its half of the connection.
 func (c *serverConn) read(ctx context.Context) error {
-	in := newRecords(c.conn)
+	in := newRecords(newPollingReader(c.conn))
 	for {
 		if err := c.await(in); err != nil {
 			return err
