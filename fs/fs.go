@@ -161,7 +161,7 @@ func (f *FS) mount() error {
 		DisableXAttrs:            !f.cache.ACLs(),
 		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
 		ExplicitDataCacheControl: true,
-		ExtraCapabilities:        extra | f.cfg.lockCapabilities(),
+		ExtraCapabilities:        extra,
 		Debug:                    f.cfg.Debug,
 	})
 	if err != nil {
