@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/rdmafs/rdmafs/internal/daemon"
@@ -17,7 +19,7 @@ import (
 // default.
 func (m *mountArgs) serve() error {
 	log := newLogger(m.foreground, m.debug, m.dir)
-	m.Log = log
+	m.Log, m.Idle = log, giveBack
 	fail := func(err error) error { return withCode(exitFail, session.NameSource(m.Source, err)) }
 
 	signalled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -61,4 +63,11 @@ func (m *mountArgs) serve() error {
 		return fail(err)
 	}
 	return nil
+}
+
+// giveBack gives the system what the heap does not need any more. The runtime would collect
+// only after two minutes without work, and what is in a sync.Pool lasts for two collections.
+func giveBack() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }

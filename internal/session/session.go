@@ -115,7 +115,7 @@ func (s *Session) StartCache(kernel cache.Kernel) error {
 		limit = min(limit, b)
 		readAhead = min(readAhead, limit/4)
 	}
-	pool, err := bufpool.New(bufpool.Config{Limit: limit, Register: s.client.Register, Unregister: s.client.Unregister, Trim: !s.route.Memory.Pinned})
+	pool, err := bufpool.New(bufpool.Config{Limit: limit, Register: s.client.Register, Unregister: s.client.Unregister, Trim: !s.route.Memory.Pinned, Idle: s.cfg.Idle})
 	if err != nil {
 		return err
 	}
