@@ -206,7 +206,7 @@ func (r *Requester) retire(s *slot) bool {
 		return false
 	}
 	for _, k := range s.keys {
-		if !k.dead {
+		if !k.invalid {
 			return false
 		}
 	}
@@ -229,7 +229,7 @@ func (r *Requester) quiesce(ctx context.Context, s *slot, over bool) {
 	r.mu.Lock()
 	s.WRs = s.WRs[:0]
 	for _, k := range s.keys {
-		if !k.dead {
+		if !k.invalid {
 			s.WRs = append(s.WRs, verbs.SendWR{ID: invalidateID(s), Op: verbs.OpLocalInvalidate, RKey: k.rkey})
 		}
 	}
@@ -265,10 +265,10 @@ func (r *Requester) freeWindows(ctx context.Context, s *slot) {
 	r.mu.Lock()
 	s.binds = s.binds[:0]
 	s.keys = slices.DeleteFunc(s.keys, func(k key) bool {
-		if !k.dead {
+		if !k.invalid {
 			s.binds = append(s.binds, k)
 		}
-		return !k.dead
+		return !k.invalid
 	})
 	r.mu.Unlock()
 	r.count.LocalInvalidations.Add(uint64(len(s.binds)))

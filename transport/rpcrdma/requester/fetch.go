@@ -16,7 +16,7 @@ import (
 // Corners.ReadReplies is set: calls then offer no chunks for their replies,
 // and what a reply does not hold inline its caller fetches by RDMA Read. Then
 // it sends RDMA_DONE, under the credit of the call, which is given back
-// afterwards: so the messages under way never exceed the grant.
+// afterwards: so the outstanding messages never exceed the grant.
 
 // fetching is what a slot has for a reply by read chunks.
 type fetching struct {
@@ -144,8 +144,7 @@ func (r *corners) pullFailed(err error) error {
 	return &transport.Error{Fate: transport.Answered, Err: err}
 }
 
-// release tells the responder that the chunks of its reply to s are not needed
-// any more.
+// release sends RDMA_DONE: the chunks of the reply to s are not needed any more.
 func (r *corners) release(s *slot) {
 	ctx := context.Background()
 	h := wire.Done{Header: wire.Header{XID: s.xid, Version: wire.Version1, Credits: uint32(r.credits.Requested), Proc: wire.ProcDone}}
