@@ -34,6 +34,7 @@ type Inode struct {
 	// last change in it.
 	inListing bool
 	typ       nfsclient.FileType
+	staleTold bool     // the log says that the handle is stale
 	acls      aclState // what is known of access control lists; dropRights forgets it
 
 	nextHandle, nextNumber *Inode // of Cache.handles and Cache.numbers, guarded by Cache.mu

@@ -92,8 +92,11 @@ const maxBackground = 128
 // the server takes suid and sgid away from what is written, cut or given away, as NFS
 // servers do; else the kernel asks for the mode before each chown and truncate, and
 // changes it itself. Targets of symbolic links are kept: they change with the link's
-// name only, or with a handle that is used again, which the cache notices.
-const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_DIRECT_IO_ALLOW_MMAP |
+// name only, or with a handle that is used again, which the cache notices. Every part of
+// a listing is a READDIRPLUS, not as the kernel would have it the first one (READDIRPLUS_AUTO):
+// what the server has said of the files is here in any case, and to ask for each costs far
+// more than to have told it.
+const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_DIRECT_IO_ALLOW_MMAP |
 	fuse.CAP_HANDLE_KILLPRIV | fuse.CAP_CACHE_SYMLINKS
 
 // aclCapabilities are asked for where the server has access control lists. With
@@ -152,7 +155,7 @@ func (f *FS) mount() error {
 		extra |= aclCapabilities
 	}
 	plan.words = append(plan.words, f.noDevices()...)
-	err := f.mountServer(&plan, &fuse.MountOptions{
+	return f.mountServer(&plan, &fuse.MountOptions{
 		MaxBackground:            maxBackground,
 		MaxInflightRequestBytes:  maxRequestBytes,
 		MaxWrite:                 maxIO,
@@ -164,14 +167,14 @@ func (f *FS) mount() error {
 		ExtraCapabilities:        extra,
 		Debug:                    f.cfg.Debug,
 	})
-	if err != nil {
-		return err
-	}
-	if f.server.KernelSettings().SupportsNotify(fuse.NOTIFY_PRUNE) {
+}
+
+// settle takes what the kernel can do, before requests are served.
+func (f *FS) settle(kernel *fuse.InitIn) {
+	if kernel.SupportsNotify(fuse.NOTIFY_PRUNE) {
 		f.nodes.setLimit(cmp.Or(f.cfg.MaxNodes, defaultMaxNodes))
 	}
-	f.expires = f.server.KernelSettings().Flags64()&fuse.CAP_HAS_EXPIRE_ONLY != 0
-	return nil
+	f.expires = kernel.Flags64()&fuse.CAP_HAS_EXPIRE_ONLY != 0
 }
 
 // newFS makes a file system that is not mounted, and a function that ends it.
