@@ -48,7 +48,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
 	mode := openMode(in.Flags)
-	file, keep, err := f.cache.Open(ctx, f.creds.of(&in.InHeader), i, mode)
+	file, keep, err := f.cache.Open(ctx, f.cred(&in.InHeader, i), i, mode)
 	if err != nil {
 		return errno(err)
 	}
@@ -73,7 +73,7 @@ func (f *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out 
 	if mode.Truncate {
 		s.Size = new(uint64)
 	}
-	e, file, err := f.cache.Create(ctx, f.creds.of(&in.InHeader), dir, name, s, in.Flags&syscall.O_EXCL != 0, mode)
+	e, file, err := f.cache.Create(ctx, f.cred(&in.InHeader, dir), dir, name, s, in.Flags&syscall.O_EXCL != 0, mode)
 	if err != nil {
 		return errno(err)
 	}
