@@ -131,7 +131,7 @@ func (f *FS) StatFs(cancel <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOu
 		Bfree:   s.FreeBytes / block,
 		Bavail:  s.AvailBytes / block,
 		Files:   s.TotalFiles,
-		Ffree:   s.FreeFiles,
+		Ffree:   s.AvailFiles, // as Linux's client
 		Bsize:   block,
 		Frsize:  block,
 		NameLen: s.NameMax,
