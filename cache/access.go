@@ -85,5 +85,8 @@ func (i *Inode) answered(st stamp, a *nfsclient.Attr, k userKey, asked, granted 
 	}
 }
 
-// dropRights forgets everybody's rights; mu is held.
-func (i *Inode) dropRights() { i.rights.Forget(i.c.gen.Add(1)) }
+// dropRights forgets everybody's rights, and access control lists; mu is held.
+func (i *Inode) dropRights() {
+	i.rights.Forget(i.c.gen.Add(1))
+	i.knowACL(aclUnknown, nil)
+}

@@ -19,6 +19,7 @@ import (
 // Cache is one mount's cache. It borrows client and pool until Close.
 type Cache struct {
 	cl   nfsclient.Client
+	acls nfsclient.ACLs // cl, if the server has access control lists
 	pool *bufpool.Pool
 	cfg  Config
 	root *Inode
@@ -55,6 +56,7 @@ type Cache struct {
 	unreliable atomic.Bool
 
 	polls polls
+	locks fileLocks
 
 	mu      sync.Mutex
 	ended   bool                   // no goroutine may be started any more
@@ -132,6 +134,9 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	h, a := cl.Root()
 	if a.Type != nfsclient.Directory {
 		return nil, fmt.Errorf("cache: the export's root is no directory: %w", ErrServer)
+	}
+	if c.cl.Info().ACLs {
+		c.acls, _ = c.cl.(nfsclient.ACLs)
 	}
 	c.fsid = a.FSID
 	c.root = c.intern(h, &a)

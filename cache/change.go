@@ -19,6 +19,9 @@ func (c *Cache) made(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Inod
 	child.note(st, &m.Attr)
 	child.mu.Unlock()
 	ttl := c.changed(st, dir, m.Dir, name, child, true)
+	if c.acls != nil && !m.Late {
+		c.bornWithoutACL(dir, child)
+	}
 	return c.entry(ctx, child, ttl), nil
 }
 

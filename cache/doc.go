@@ -100,6 +100,17 @@
 // was executed. Nothing is undone before a lookup has shown what is there, and where
 // a failure does not show it, the link count is fetched again.
 //
+// # Locks
+//
+// Locks of fcntl(2) and flock(2) are decided first among the owners of this mount
+// (package locks) and then by the server, whose answer counts; without a server that takes
+// locks there are none. Before a lock is taken, and before it is given up, what was
+// written is made stable; with the pages of mappings, if it was for writing. After it
+// was taken everything that is cached of the file is dropped and the attributes are
+// asked for: what another client wrote under the same lock need not show in them. What
+// is given up is given up even if its caller has left. When the server has lost a lock, who
+// took it can neither read nor write through that opening until the lock is given up.
+//
 // # Appending
 //
 // The kernel turns O_APPEND into an offset, from the size that it was last
@@ -122,10 +133,11 @@
 // # Goroutines and locks
 //
 // New starts runFlusher and, with a Kernel, runNotices and runPoll. runWrite, runChange,
-// runCommit, runLater, runFetch, runAsk, runClear and runSillyRemove run for one call each. Close joins
+// runCommit, runLater, runFetch, runAsk, runClear, runSillyRemove and runUnlock run for one call each. Close joins
 // them all.
 //
 // Locks are taken in this order: polls.mu, File.mu, Inode.mu, Cache.mu, then the pool's.
+// fileLocks.mu is a leaf.
 // No two inodes are locked at once. No lock is held across a call to the
 // server, to Kernel or to bufpool.Get. Config.Log may be called with locks held.
 // Unlocking Inode.mu also lets go of names that were dropped, and queues notices

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/cache/readahead"
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -23,6 +24,8 @@ type File struct {
 
 	opened uint64 // the inode's errors when it was opened
 	told   uint64 // Fsync has returned errors up to here; by i.mu
+
+	lockLost atomic.Bool // a lock taken through it: see Cache.Lost
 
 	mu       sync.Mutex
 	released bool

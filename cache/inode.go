@@ -34,6 +34,7 @@ type Inode struct {
 	// last change in it.
 	inListing bool
 	typ       nfsclient.FileType
+	acls      aclState // what is known of access control lists; dropRights forgets it
 
 	nextHandle, nextNumber *Inode // of Cache.handles and Cache.numbers, guarded by Cache.mu
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/cache/coherence"
 	"github.com/rdmafs/rdmafs/cache/writeback"
+	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
 // What only some inodes need stands apart, and is allocated when it is first
@@ -27,6 +28,7 @@ type used struct {
 	wake chan struct{}
 	// pages is what the kernel has; neverDoubted until the first doubt.
 	pages *coherence.Pages
+	acl   *nfsclient.ACL // with aclListed
 	opens int
 	silly *silly
 

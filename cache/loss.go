@@ -98,6 +98,9 @@ func (f *File) Flush(ctx context.Context) error {
 	if err := f.i.sync(ctx); err != nil {
 		return err
 	}
+	if f.lockLost.Load() {
+		return ErrLockLost
+	}
 	return f.pending()
 }
 
@@ -106,6 +109,9 @@ func (f *File) Flush(ctx context.Context) error {
 func (f *File) Fsync(ctx context.Context) error {
 	if err := f.i.sync(ctx); err != nil {
 		return err
+	}
+	if f.lockLost.Load() {
+		return ErrLockLost
 	}
 	return f.report()
 }

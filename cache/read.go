@@ -17,6 +17,9 @@ func (f *File) read(ctx context.Context, dst []byte, off int64, lent *Lent) (int
 	if !f.mode.Read {
 		return 0, ErrBadMode
 	}
+	if f.lockLost.Load() {
+		return 0, ErrLockLost
+	}
 	if off < 0 {
 		return 0, localError("READ", nfsclient.ErrInval)
 	}

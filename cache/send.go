@@ -36,7 +36,7 @@ func (i *Inode) runWrite(ctx context.Context, e *writeback.Extent, how nfsclient
 	i.mu.Lock()
 	switch {
 	case w.Err == nil:
-		i.node.Size = max(i.node.Size, uint64(e.End()))
+		i.node.Resize(max(i.node.Size, uint64(e.End())))
 	case !w.Unknown && !tryLater(w.Err):
 		i.fail(w.Err)
 	}

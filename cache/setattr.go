@@ -123,6 +123,6 @@ func (i *Inode) thaw() {
 func (i *Inode) truncated(size int64) {
 	i.detachSpans(0, maxOffset)
 	i.wb.Truncated(size)
-	i.node.Size = uint64(size)
+	i.node.Resize(uint64(size))
 	i.list()
 }

@@ -54,6 +54,9 @@ func (f *File) mayWrite(src []byte, off int64) ([]byte, error) {
 	if !f.mode.Write {
 		return nil, ErrBadMode
 	}
+	if f.lockLost.Load() {
+		return nil, ErrLockLost
+	}
 	return f.c.fit(src, off)
 }
 
@@ -173,7 +176,7 @@ func (i *Inode) wroteDirect(e *writeback.Extent, w writeback.Written) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if w.Err == nil {
-		i.node.Size = max(i.node.Size, uint64(e.End()))
+		i.node.Resize(max(i.node.Size, uint64(e.End())))
 	}
 	i.wb.WroteDirect(e, w)
 	i.pump()

@@ -26,6 +26,9 @@ type Config struct {
 	ReadOnly, AllowOther bool
 	// DefaultPermissions has the kernel check mode bits itself, as in fuse(8).
 	DefaultPermissions bool
+	// PosixLocks and Flocks have the locks of fcntl(2) and flock(2) taken at the server.
+	// Otherwise the kernel keeps them, for this mount alone.
+	PosixLocks, Flocks bool
 	// Options are further ones for fusermount3 or mount(2): "nosuid", …
 	Options []string
 	// MaxNodes bounds the inodes that the kernel knows but that are not in use, if the
@@ -89,9 +92,17 @@ const maxBackground = 128
 // the server takes suid and sgid away from what is written, cut or given away, as NFS
 // servers do; else the kernel asks for the mode before each chown and truncate, and
 // changes it itself. Targets of symbolic links are kept: they change with the link's
-// name only, or with a handle that is used again, which the cache notices.
-const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_DIRECT_IO_ALLOW_MMAP |
+// name only, or with a handle that is used again, which the cache notices. Every part of
+// a listing is a READDIRPLUS, not as the kernel would have it the first one (READDIRPLUS_AUTO):
+// what the server has said of the files is here in any case, and to ask for each costs far
+// more than to have told it.
+const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_DIRECT_IO_ALLOW_MMAP |
 	fuse.CAP_HANDLE_KILLPRIV | fuse.CAP_CACHE_SYMLINKS
+
+// aclCapabilities are asked for where the server has access control lists. With
+// HANDLE_KILLPRIV_V2 the kernel remembers that a file has no security.capability until it
+// is given attributes again; else it would ask before each write.
+const aclCapabilities = fuse.CAP_DONT_MASK | fuse.CAP_HANDLE_KILLPRIV_V2
 
 // maxRequestBytes bounds the memory of outstanding requests: each WRITE has a
 // buffer of MaxIO until the reply. The rest stays in the kernel, unread.
@@ -139,6 +150,10 @@ func (f *FS) mount() error {
 	if f.cfg.DefaultPermissions {
 		plan.words = append(plan.words, "default_permissions")
 	}
+	extra := uint64(capabilities) | f.cfg.lockCapabilities()
+	if f.cache.ACLs() {
+		extra |= aclCapabilities
+	}
 	plan.words = append(plan.words, f.noDevices()...)
 	err := f.mountServer(&plan, &fuse.MountOptions{
 		MaxBackground:            maxBackground,
@@ -146,10 +161,10 @@ func (f *FS) mount() error {
 		MaxWrite:                 maxIO,
 		MaxReadAhead:             f.cfg.MaxIO,
 		Name:                     fuseSubtype,
-		DisableXAttrs:            true,
+		DisableXAttrs:            !f.cache.ACLs(),
 		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
 		ExplicitDataCacheControl: true,
-		ExtraCapabilities:        capabilities,
+		ExtraCapabilities:        extra | f.cfg.lockCapabilities(),
 		Debug:                    f.cfg.Debug,
 	})
 	if err != nil {

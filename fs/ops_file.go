@@ -6,6 +6,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
 // openMode is what open(2)'s flags ask for.
@@ -22,15 +23,17 @@ func openMode(flags uint32) cache.OpenMode {
 	}
 }
 
-// openFlags is what the kernel may do with an open file.
-func openFlags(m cache.OpenMode, keep bool) uint32 {
+// openFlags is what the kernel may do with an open file. locked says that the file
+// was locked before.
+func openFlags(m cache.OpenMode, keep, locked bool) uint32 {
 	var flags uint32
 	if keep {
 		flags |= fuse.FOPEN_KEEP_CACHE
 	}
-	if !m.Write {
-		// Nothing can have been written through it, so that Flush would have nothing to
-		// do. Once POSIX locks are the server's, it will: FLUSH tells whose end.
+	if !m.Write && !locked {
+		// Nothing can have been written through it, and probably nobody locks it, so that
+		// Flush would have nothing to do. Locks that are taken through it all the same
+		// are given up by Release.
 		flags |= fuse.FOPEN_NOFLUSH
 	}
 	if m.Direct {
@@ -57,7 +60,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 		return fuse.Status(syscall.ESTALE)
 	}
 	out.Fh = f.files.add(file)
-	out.OpenFlags = openFlags(mode, keep)
+	out.OpenFlags = openFlags(mode, keep, f.cache.LockedBefore(i))
 	return fuse.OK
 }
 
@@ -69,17 +72,18 @@ func (f *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out 
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	mode, s := openMode(in.Flags), permissions(in.Mode)
+	cr, mode := f.cred(&in.InHeader, dir), openMode(in.Flags)
+	s := permissions(f.newMode(ctx, cr, dir, in.Mode, in.Umask))
 	if mode.Truncate {
 		s.Size = new(uint64)
 	}
-	e, file, err := f.cache.Create(ctx, f.cred(&in.InHeader, dir), dir, name, s, in.Flags&syscall.O_EXCL != 0, mode)
+	e, file, err := f.cache.Create(ctx, cr, dir, name, s, in.Flags&syscall.O_EXCL != 0, mode)
 	if err != nil {
 		return errno(err)
 	}
 	f.setEntry(ctx, e, &out.EntryOut)
 	out.Fh = f.files.add(file)
-	out.OpenFlags = openFlags(mode, false)
+	out.OpenFlags = openFlags(mode, false, false)
 	return fuse.OK
 }
 
@@ -130,8 +134,9 @@ func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint3
 	return uint32(n), fuse.OK
 }
 
-// Flush is close(2) of one descriptor: it makes everything written durable, and
-// returns write errors.
+// Flush is close(2) of one descriptor: it makes everything written durable, returns
+// write errors, and gives up the POSIX locks of the file that the closing process
+// has.
 func (f *FS) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	file, st := f.files.get(in.Fh)
 	if !st.Ok() {
@@ -139,7 +144,10 @@ func (f *FS) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	return errno(file.Flush(ctx))
+	err := file.Flush(ctx)
+	// A failed unlock is logged; close(2) tells of written data only.
+	_ = file.Unlock(ctx, nfsclient.LockOwner(in.LockOwner))
+	return errno(err)
 }
 
 // Fsync makes everything written durable.
@@ -156,6 +164,7 @@ func (f *FS) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 // Release is the last close of an open file.
 func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	if file, ok := f.files.remove(in.Fh); ok {
+		file.ReleaseLocks()
 		file.Release()
 	}
 }

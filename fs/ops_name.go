@@ -49,6 +49,7 @@ func (f *FS) made(ctx *opContext, e cache.Entry, err error, out *fuse.EntryOut) 
 	return fuse.OK
 }
 
+// permissions are those of a file to be made.
 func permissions(mode uint32) nfsclient.SetAttr {
 	m := mode & 0o7777
 	return nfsclient.SetAttr{Mode: &m}
@@ -69,7 +70,8 @@ func (f *FS) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *f
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	cr, s := f.cred(&in.InHeader, dir), permissions(in.Mode)
+	cr := f.cred(&in.InHeader, dir)
+	s := permissions(f.newMode(ctx, cr, dir, in.Mode, in.Umask))
 	e, err := f.cache.Mknod(ctx, cr, dir, name, kind, decodeDevice(in.Rdev), s)
 	return f.made(ctx, e, err, out)
 }
@@ -82,7 +84,8 @@ func (f *FS) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *f
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	e, err := f.cache.Mkdir(ctx, f.cred(&in.InHeader, dir), dir, name, permissions(in.Mode))
+	cr := f.cred(&in.InHeader, dir)
+	e, err := f.cache.Mkdir(ctx, cr, dir, name, permissions(f.newMode(ctx, cr, dir, in.Mode, in.Umask)))
 	return f.made(ctx, e, err, out)
 }
 

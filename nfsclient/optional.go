@@ -13,7 +13,8 @@ var ErrNotSupported = errors.New("not supported by the server")
 type Locker interface {
 	// SetLock takes a lock, changes the type of one or, with Unlocked, gives it
 	// back. Ranges are split and joined as POSIX has it. It does not wait:
-	// ErrLocked means that another owner has a conflicting lock.
+	// ErrLocked means that another owner has a conflicting lock. When ctx ends first,
+	// a lock is not taken; one that is given back is given back all the same.
 	SetLock(ctx context.Context, cr Cred, h Handle, st OpenState, owner LockOwner, l Lock) error
 	// WaitLock is SetLock that waits until the lock is granted. When ctx ends
 	// first, the lock is not held.
@@ -64,14 +65,23 @@ const (
 	XattrReplace
 )
 
-// ACLs is a Client with POSIX access control lists.
+// ACLs is a Client with POSIX access control lists. Info.ACLs says whether the server
+// has them; it may have file systems without.
 type ACLs interface {
-	// GetACL returns the access list of a file, and the default list of a
-	// directory, which is empty for others. A list that says no more than the
-	// mode is empty, too.
-	GetACL(ctx context.Context, cr Cred, h Handle) (access, defaults []ACE, a *Attr, err error)
-	// SetACL sets both lists; an empty access list is that of the mode.
-	SetACL(ctx context.Context, cr Cred, h Handle, access, defaults []ACE) (*Attr, error)
+	// GetACL returns the access list of a file, and the default list of a directory. An
+	// access list that says no more than the mode is left empty. Attr comes with errors of
+	// the server, too.
+	GetACL(ctx context.Context, cr Cred, h Handle, dir bool) (ACL, error)
+	// SetACL sets the access list, and, of a directory, the default list, where an empty
+	// one removes it. An empty access list is that of the mode in acl.Attr, which is of
+	// the file as it is known; without it, of the mode that the server says.
+	SetACL(ctx context.Context, cr Cred, h Handle, dir bool, acl ACL) (*Attr, error)
+}
+
+// ACL is a file's lists, and its attributes with them, or nil.
+type ACL struct {
+	Access, Default []ACE
+	Attr            *Attr
 }
 
 // ACETag says to whom an entry of an access control list applies.

@@ -197,4 +197,6 @@ type Info struct {
 	// NoTrunc: longer names are errors. CaseInsensitive: two names that
 	// differ in case are one.
 	NoTrunc, CaseInsensitive bool
+	// ACLs: the server has access control lists, and the Client is an ACLs.
+	ACLs bool
 }

@@ -37,6 +37,9 @@ var (
 	// ErrProtocol: the peer broke the transport's protocol. Errors that wrap
 	// it say how.
 	ErrProtocol = errors.New("protocol error")
+	// ErrReplyBound: the reply may be longer than the call allowed. It may have been
+	// executed.
+	ErrReplyBound = errors.New("the reply does not fit what was offered for it")
 )
 
 // Error is a call's failure.

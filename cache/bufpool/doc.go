@@ -10,7 +10,8 @@
 // long as any of them is lent, and can be used for any size afterwards, so that no
 // size keeps memory from the others for good. Arenas stay registered and mapped
 // until Close: registration is what costs, and the limit bounds it. Where no device has
-// them pinned, the pages of slabs that are free for a while go back to the system.
+// them pinned, the pages of slabs that are free for a while go back to the system. Idle is
+// told then.
 //
 // Waiting is strictly first come, first served, also across sizes: a large
 // request is not starved by small ones. TryGet leaves a quarter of the pool to
@@ -22,5 +23,5 @@
 // A TryGet that lacks memory starts runGrow, one at a time, and a timer starts runTrim
 // while free slabs hold memory; Close joins both. The package starts no other goroutine. Pool.growing is taken before Pool.mu;
 // Register and Unregister are called with growing held (Unregister with both),
-// Pressure with neither.
+// Pressure and Idle with neither.
 package bufpool

@@ -41,6 +41,9 @@ type Config struct {
 	// system. It must not be set if a device has that memory pinned: it would go on using
 	// the old pages.
 	Trim bool
+	// Idle, if set, is run with no lock held when some buffers were not used for a while:
+	// a burst is over, and what else it needed may go, too.
+	Idle func()
 	// Pressure is run, with no lock held, by each Get that has to wait. It
 	// starts to free what can be freed and does not wait. It may be nil, and
 	// may be set later by SetPressure.

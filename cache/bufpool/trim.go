@@ -14,7 +14,7 @@ const trimInterval = 20 * time.Second
 // freed notes that s, which is free now, holds memory; mu is held.
 func (p *Pool) freed(s *slab) {
 	s.holds, s.tick = true, p.tick
-	if p.cfg.Trim && !p.trimming && !p.closed {
+	if (p.cfg.Trim || p.cfg.Idle != nil) && !p.trimming && !p.closed {
 		p.trimming = true
 		p.armTrim()
 	}
@@ -33,7 +33,9 @@ func (p *Pool) armTrim() {
 // runTrim ends an interval; Close joins it.
 func (p *Pool) runTrim() {
 	defer p.runs.Done()
-	p.trim()
+	if p.trim() && p.cfg.Idle != nil {
+		p.cfg.Idle()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trimming = !p.closed && slices.ContainsFunc(p.free, func(s *slab) bool { return s.holds })
@@ -52,22 +54,25 @@ func (p *Pool) stopTrim() {
 	}
 }
 
-// trim gives back the memory of the slabs that have been free since the last time. Each is
-// out of the list meanwhile, and then the last to be lent.
-func (p *Pool) trim() {
+// trim gives back the memory of the slabs that have been free since the last time, and reports
+// whether there were any. Each is out of the list meanwhile, and then the last to be lent.
+func (p *Pool) trim() (some bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tick++
 	for {
 		k := slices.IndexFunc(p.free, func(s *slab) bool { return s.holds && p.tick-s.tick > 1 })
 		if k < 0 {
-			return
+			return some
 		}
+		some = true
 		s := p.free[k]
 		p.free = slices.Delete(p.free, k, k+1)
 		p.mu.Unlock()
-		// If the system refuses, the memory is merely kept.
-		_ = s.arena.Discard(s.off, slabSize)
+		if p.cfg.Trim {
+			// If the system refuses, the memory is merely kept.
+			_ = s.arena.Discard(s.off, slabSize)
+		}
 		p.mu.Lock()
 		s.holds = false
 		p.free = slices.Insert(p.free, 0, s)

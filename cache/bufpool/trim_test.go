@@ -50,6 +50,47 @@ func TestTrim(t *testing.T) {
 	}
 }
 
+// TestIdle: who wants to know is told once for each burst that its buffers were not used for
+// an interval, and pinned memory stays.
+func TestIdle(t *testing.T) {
+	for _, trim := range []bool{true, false} {
+		told := 0
+		p := newPool(t, Config{Limit: 16 << 20, Trim: trim, Idle: func() { told++ }})
+		interval := func() {
+			p.stopTrim() // it is for the test to say when the interval ends
+			p.mu.Lock()
+			p.trimming = true
+			p.runs.Add(1)
+			p.mu.Unlock()
+			p.runTrim()
+		}
+		for burst := range 3 {
+			a, b := get(t, p, MaxSize), get(t, p, MaxSize)
+			a.Bytes()[0] = 7
+			a.Release()
+			b.Release()
+			interval()
+			if told != burst {
+				t.Errorf("trim %v: told %d times of %d bursts, one of which is not over", trim, told, burst+1)
+			}
+			interval()
+			interval()
+			if told != burst+1 {
+				t.Errorf("trim %v: told %d times of %d bursts", trim, told, burst+1)
+			}
+			if p.trimming {
+				t.Errorf("trim %v: the timer is set though no memory is held", trim)
+			}
+			if kept := a.seg.Bytes()[0] == 7; kept == trim {
+				t.Errorf("trim %v: memory kept %v", trim, kept)
+			}
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestTrimUnderUse: buffers are lent and come back while memory is given back.
 func TestTrimUnderUse(t *testing.T) {
 	p := newPool(t, Config{Limit: 4 << 20, Trim: true})

@@ -15,7 +15,8 @@ type Attrs struct {
 	odd                   *odd          // nil: there is nothing odd
 }
 
-// odd is of devices, and of files whose ChangeID does not follow from size and times.
+// odd is of devices, and of files whose ChangeID does not follow from size and times. It does
+// not change once it is made.
 type odd struct {
 	rdev   nfsclient.Device
 	change nfsclient.ChangeID
@@ -36,6 +37,17 @@ func (a *Attrs) change() nfsclient.ChangeID {
 		return a.odd.change
 	}
 	return nfsclient.ChangeByTimes(a.Size, timeOf(a.mtime), timeOf(a.ctime))
+}
+
+// Resize says that the file has another size, of no state that the server has shown.
+func (a *Attrs) Resize(size uint64) {
+	if size == a.Size {
+		return
+	}
+	if a.odd == nil {
+		a.odd = &odd{change: a.change()}
+	}
+	a.Size = size
 }
 
 // Full is the attributes of a file of type t, without FSID and FileID.

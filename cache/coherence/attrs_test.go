@@ -33,3 +33,18 @@ func TestCompactAttributes(t *testing.T) {
 		}
 	}
 }
+
+// TestResize: a size that no reply has shown makes no other state of the file.
+func TestResize(t *testing.T) {
+	var c clock
+	n, _ := in(quiet, &c)
+	state := n.now()
+	for _, size := range []uint64{10, 12, 5} {
+		if n.Resize(size); n.Size != size || n.change() != state || n.now() != state {
+			t.Errorf("of %d bytes, the state %v became %v, and everything agrees with %v", n.Size, state, n.change(), n.now())
+		}
+	}
+	if e := n.Note(rules, Stamp{Gen: c.gen()}, c.gen(), attrs(10, 10)); e != 0 || n.Size != 10 || n.odd != nil {
+		t.Errorf("what the server shows again is news: %d, %+v", e, n.Attrs)
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/rdmafs/rdmafs/internal/daemon"
@@ -17,7 +19,7 @@ import (
 // default.
 func (m *mountArgs) serve() error {
 	log := newLogger(m.foreground, m.debug, m.dir)
-	m.Log = log
+	m.Log, m.Idle = log, giveBack
 	fail := func(err error) error { return withCode(exitFail, session.NameSource(m.Source, err)) }
 
 	signalled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,6 +50,9 @@ func (m *mountArgs) serve() error {
 		log.Warn("note: " + short)
 		note(fmt.Sprintf("note: %s: %s", m.Source.Text, short))
 	}
+	if short := s.LockNote(); short != "" { // the log has it
+		note(fmt.Sprintf("note: %s: %s", m.Source.Text, short))
+	}
 	if err := ready(); err != nil {
 		log.Warn(fmt.Sprintf("the command that asked for the mount ended before it was usable: %v", err))
 		_ = mounted.Detach() // lazily: another process may have files open on it
@@ -58,4 +63,11 @@ func (m *mountArgs) serve() error {
 		return fail(err)
 	}
 	return nil
+}
+
+// giveBack gives the system what the heap does not need any more. The runtime would collect
+// only after two minutes without work, and what is in a sync.Pool lasts for two collections.
+func giveBack() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }

@@ -4,7 +4,7 @@
 //
 // It owns the io_urings, the memory in which requests come, and the decoding of
 // requests for a go-fuse RawFileSystem, which need not know. It refuses what only
-// go-fuse's own server has: extended attributes, locks, ioctl, passthrough.
+// go-fuse's own server has: extended attributes, ioctl, passthrough.
 //
 // INIT is read and answered on /dev/fuse (init.go), with the flag that rings are
 // to be used: from then on the kernel holds requests back until each of its queues,
@@ -15,7 +15,8 @@
 // the very thread that waits: nobody else is woken. A handler that waits for the
 // NFS server holds its entry, so a queue of which few entries are idle gets one
 // more, up to LastEntries; entries stay until the mount ends, as the kernel has no
-// way to give one back. FORGET and INTERRUPT still come by /dev/fuse (device.go),
+// way to give one back. An entry whose request waits for a lock is not counted: what
+// ends the wait must find another. FORGET and INTERRUPT still come by /dev/fuse (device.go),
 // and notifications go there.
 //
 // Invariants: each queue has an entry. Between the completion that brings a

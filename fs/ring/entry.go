@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -95,11 +96,23 @@ func (s *Server) runEntry(qid int, registered chan<- error) {
 			}
 			return
 		}
-		s.taken(qid)
-		s.serveEntry(e)
+		s.serveTaken(qid, e)
 		s.queues[qid].idle.Add(1)
 	}
 }
+
+// serveTaken serves the request that e has, while another entry may be made for the next.
+func (s *Server) serveTaken(qid int, e *entry) {
+	if e.opcode() == opSetLkw {
+		e.crowded = s.queues[qid].parked.Add(1) > maxParked
+		defer s.queues[qid].parked.Add(-1)
+	}
+	s.taken(qid)
+	s.serveEntry(e)
+}
+
+// opcode is what the kernel says that e's request is.
+func (e *entry) opcode() uint32 { return binary.NativeEndian.Uint32(e.header.inOut[4:]) }
 
 // register gives the entry to the kernel. An entry that it has taken has no
 // completion until there is a request.

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"bytes"
 	"syscall"
 	"unsafe"
 
@@ -29,6 +30,12 @@ type renameIn struct {
 	Newdir uint64
 }
 
+// setXAttrIn is struct fuse_setxattr_in without SETXATTR_EXT.
+type setXAttrIn struct {
+	fuse.InHeader
+	Size, Flags uint32
+}
+
 // op makes an operation of structures I and O.
 func op[I, O any](name string, do func(*request, *I, *O) fuse.Status) operation {
 	var in I
@@ -45,6 +52,7 @@ func op[I, O any](name string, do func(*request, *I, *O) fuse.Status) operation 
 const (
 	opForget      = 2
 	opInit        = 26
+	opSetLkw      = 33
 	opInterrupt   = 36
 	opBatchForget = 42
 )
@@ -124,6 +132,23 @@ var operations = [...]operation{
 	20: op("FSYNC", func(r *request, in *fuse.FsyncIn, _ *none) fuse.Status {
 		return r.fs.Fsync(r.cancel, in)
 	}),
+	21: op("SETXATTR", func(r *request, in *setXAttrIn, _ *none) fuse.Status {
+		name, value, ok := bytes.Cut(r.data, zero)
+		if !ok || uint64(len(value)) != uint64(in.Size) {
+			return fuse.EIO
+		}
+		return r.fs.SetXAttr(r.cancel, &fuse.SetXAttrIn{InHeader: in.InHeader, Size: in.Size, Flags: in.Flags}, string(name), value)
+	}),
+	22: op("GETXATTR", func(r *request, in *fuse.GetXAttrIn, _ *none) fuse.Status {
+		name := r.name()
+		return r.xattr(in, func(dest []byte) (uint32, fuse.Status) { return r.fs.GetXAttr(r.cancel, &in.InHeader, name, dest) })
+	}),
+	23: op("LISTXATTR", func(r *request, in *fuse.GetXAttrIn, _ *none) fuse.Status {
+		return r.xattr(in, func(dest []byte) (uint32, fuse.Status) { return r.fs.ListXAttr(r.cancel, &in.InHeader, dest) })
+	}),
+	24: op("REMOVEXATTR", func(r *request, in *bare, _ *none) fuse.Status {
+		return r.fs.RemoveXAttr(r.cancel, in, r.name())
+	}),
 	25: op("FLUSH", func(r *request, in *fuse.FlushIn, _ *none) fuse.Status {
 		return r.fs.Flush(r.cancel, in)
 	}),
@@ -139,6 +164,18 @@ var operations = [...]operation{
 	}),
 	30: op("FSYNCDIR", func(r *request, in *fuse.FsyncIn, _ *none) fuse.Status {
 		return r.fs.FsyncDir(r.cancel, in)
+	}),
+	31: op("GETLK", func(r *request, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
+		return r.fs.GetLk(r.cancel, in, out)
+	}),
+	32: op("SETLK", func(r *request, in *fuse.LkIn, _ *none) fuse.Status {
+		return r.fs.SetLk(r.cancel, in)
+	}),
+	opSetLkw: op("SETLKW", func(r *request, in *fuse.LkIn, _ *none) fuse.Status {
+		if r.crowded {
+			return fuse.Status(syscall.ENOLCK)
+		}
+		return r.fs.SetLkw(r.cancel, in)
 	}),
 	34: op("ACCESS", func(r *request, in *fuse.AccessIn, _ *none) fuse.Status {
 		return r.fs.Access(r.cancel, in)
@@ -177,6 +214,22 @@ func (r *request) rename(in *fuse.RenameIn) fuse.Status {
 		return fuse.EIO
 	}
 	return r.fs.Rename(r.cancel, in, from, to)
+}
+
+// xattr answers a request for a value, or for its length if it has no room for one.
+func (r *request) xattr(in *fuse.GetXAttrIn, get func(dest []byte) (uint32, fuse.Status)) fuse.Status {
+	dest, ok := r.room(in.Size)
+	if !ok {
+		return fuse.EINVAL
+	}
+	n, st := get(dest)
+	if in.Size == 0 && (st.Ok() || st == fuse.ERANGE) {
+		size := fuse.GetXAttrOut{Size: n}
+		r.n = copy(r.payload, unsafe.Slice((*byte)(unsafe.Pointer(&size)), unsafe.Sizeof(size)))
+		return fuse.OK
+	}
+	r.n = int(n)
+	return st
 }
 
 func (r *request) list(in *fuse.ReadIn, read func(<-chan struct{}, *fuse.ReadIn, *fuse.DirEntryList) fuse.Status) fuse.Status {

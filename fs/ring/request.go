@@ -25,6 +25,8 @@ type request struct {
 	out [maxOut / 8]uint64
 	// payload is all of it, data what came in it.
 	payload, data []byte
+	// crowded: too many others wait for locks already.
+	crowded bool
 	// n is how much of payload is the answer, if that has no structure.
 	n int
 

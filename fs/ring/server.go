@@ -39,7 +39,14 @@ type queue struct {
 	idle atomic.Int32
 	// entries is how many there are.
 	entries atomic.Int32
+	// parked is how many have a request that waits for a lock. What ends such a wait may be
+	// a request of this very queue, so that these are not counted among LastEntries.
+	parked atomic.Int32
 }
+
+// maxParked bounds the requests of a CPU that wait for locks at once. There are no
+// locks for others.
+const maxParked = 1024
 
 // How many entries a queue has: minEntries … maxEntries from the start, as many as
 // make allFirst together with those of other queues, and up to lastFactor times as
@@ -139,7 +146,7 @@ func (s *Server) start(qid int, registered chan<- error) {
 // not give a new entry the requests that wait already.
 func (s *Server) taken(qid int) {
 	q := &s.queues[qid]
-	if int(q.idle.Add(-1)) < s.FirstEntries()/2 && int(q.entries.Load()) < s.LastEntries() {
+	if int(q.idle.Add(-1)) < s.FirstEntries()/2 && int(q.entries.Load()) < s.LastEntries()+min(maxParked, int(q.parked.Load())) {
 		s.start(qid, nil)
 	}
 }

@@ -17,6 +17,8 @@ type Config struct {
 	// Buffers bounds the cache's buffers, in bytes; 0 means as much as there is
 	// room for, up to providers.PoolBytes.
 	Buffers int
+	// Idle, if set, is run when a burst of reads or writes is over, see bufpool.Config.
+	Idle func()
 	// Log may be nil: discarded.
 	Log *slog.Logger
 }

@@ -65,6 +65,11 @@ func newClient(ctx context.Context, cf Config, root nfsclient.Handle) (*Client, 
 	if err := c.pathConf(ctx, cf.Cred); err != nil {
 		return nil, fail(err)
 	}
+	if cf.ACL {
+		if err := c.findACL(ctx, cf.Cred); err != nil {
+			return nil, fail(err)
+		}
+	}
 	if c.paths, err = newPathBuffers(cf.Caller); err != nil {
 		return nil, fail(err)
 	}
@@ -129,6 +134,8 @@ type request struct {
 	res      wire.Message
 	status   *nfsclient.Status // in res
 	replyMax int
+	// acl: the procedure is one of NFSACL.
+	acl bool
 	// impatient: JUKEBOX is returned to the caller, not retried.
 	impatient bool
 	send      []transport.Payload
@@ -148,6 +155,9 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 		q.call.Args, q.call.Result = q.args.Append, parser(q.res)
 	}
 	q.call.Prog, q.call.Vers, q.call.Proc, q.call.Cred = wire.NFSProgram, wire.NFSVersion, q.proc, &q.sys
+	if q.acl {
+		q.call.Prog, q.call.Vers = wire.ACLProgram, wire.ACLVersion
+	}
 	q.sys = c.cf.sys(cr)
 	q.call.Send, q.call.Recv, q.call.ReplyMax = q.send, q.recv, q.replyMax
 	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {

@@ -28,6 +28,8 @@ type Config struct {
 	// RSize and WSize bound one read or write, in bytes; 0 leaves it to the
 	// server and the transport.
 	RSize, WSize int
+	// ACL asks the server whether it has access control lists (NFSACL).
+	ACL bool
 	// Cred is used for mounting.
 	Cred nfsclient.Cred
 	// Locks, if not nil, takes locks at the server. The Client takes it when Mount

@@ -1,5 +1,6 @@
 // Package nfs3 is nfsclient.Client for NFSv3 (RFC 1813): MOUNT and rpcbind to
-// find the export, then one method a procedure over a transport.Caller.
+// find the export, then one method a procedure over a transport.Caller; and
+// nfsclient.ACLs, by NFSACL on the same connection (acl.go).
 //
 // It owns the mount at the server, from MNT to UMNT, and a small registered arena
 // for the targets of symbolic links (RFC 8267 lets them be placed directly). It

@@ -38,7 +38,9 @@ type Export struct {
 	// from Path.
 	ID       uint32
 	ReadOnly bool
-	Squash   Squash
+	// ACL serves access control lists (NFSACL), as far as the file system has them.
+	ACL    bool
+	Squash Squash
 	// AnonUID and AnonGID are the anonymous user; nil means Nobody.
 	AnonUID, AnonGID *uint32
 	// Async answers changes of names and attributes before they are on stable

@@ -8,10 +8,13 @@
 // MOUNT program and GETPORT of the port mapper are answered on the same port as
 // NFS, so that a client can be told mountport= and port= alike.
 //
+// Exports with ACL have access control lists (NFSACL), which the kernel keeps, inherits and
+// judges by where their file system has them.
+//
 // Locks (NLM version 4) are served on the TCP listeners and kept in memory, known by
 // the client's address and svid. There is no queue of waiters and no callback.
 //
-// It refuses access lists and security beyond AUTH_SYS: a client's
+// It refuses security beyond AUTH_SYS: a client's
 // word for its user is taken, so an export is as open as the network it is
 // listened on.
 //

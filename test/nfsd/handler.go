@@ -63,6 +63,8 @@ func (s *Server) dispatch(ctx context.Context, q *transport.Request) (stat trans
 			return stat, false
 		}
 		return s.serveNFS(ctx, q)
+	case wire.ACLProgram:
+		return s.serveACL(q), false
 	case wire.MountProgram:
 		if stat := version(q, wire.MountVersion); stat != transport.Success {
 			return stat, false

@@ -71,6 +71,8 @@ func (x *Export) option(opt string) error {
 		x.Async = false
 	case "async":
 		x.Async = true
+	case "acl":
+		x.ACL = true
 	case "lossy":
 		x.Lossy = true
 	case "secure":

@@ -20,6 +20,7 @@ type Server struct {
 	exports []*export
 	byID    map[uint32]*export
 	lossy   bool
+	acl     bool // an export has access control lists
 	verf    atomic.Pointer[nfsclient.Verifier]
 	dups    atomic.Pointer[dupCache]
 	mounts  mountList
@@ -86,6 +87,7 @@ func (s *Server) add(x Export) error {
 	s.exports = append(s.exports, e)
 	s.byID[x.ID] = e
 	s.lossy = s.lossy || x.Lossy
+	s.acl = s.acl || x.ACL
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 // Stats is a snapshot of what a server did.
 type Stats struct {
 	// Calls counts all that came, Procs those of NFS by procedure, but for
-	// those that never came.
+	// those that never came, and GETACL and SETACL of NFSACL.
 	Calls uint64            `json:"calls"`
 	Procs map[string]uint64 `json:"procs"`
 	// Locks counts the calls of NLM by procedure, likewise.
@@ -30,6 +30,7 @@ type Stats struct {
 type counters struct {
 	calls, duplicates, crashes atomic.Uint64
 	bytesRead, bytesWritten    atomic.Uint64
+	getACL, setACL             atomic.Uint64
 	proc                       [len(procNames)]atomic.Uint64
 	lock                       [len(lockProcNames)]atomic.Uint64
 }
@@ -57,6 +58,11 @@ func (s *Server) Stats() Stats {
 	for i := range c.proc {
 		if n := c.proc[i].Load(); n > 0 {
 			st.Procs[procNames[i]] = n
+		}
+	}
+	for name, n := range map[string]uint64{"GETACL": c.getACL.Load(), "SETACL": c.setACL.Load()} {
+		if n > 0 {
+			st.Procs[name] = n
 		}
 	}
 	for i := range c.lock {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/requester"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -24,7 +25,7 @@ type backCall struct {
 	recv int // the receive buffer that holds the message
 	// id is the ID of its work requests, out what of them is being posted.
 	id   uint64
-	out  sender
+	out  requester.Sender
 	sent chan struct{} // of capacity 1
 	// own is the memory for chunks, empty unless version 2 may be spoken: a call leases all of it. The long buffers of
 	// forward calls are not for it, because the reply to one of those may depend on it.
@@ -54,7 +55,8 @@ func (l *link) makeBack(next func(n int) mem.Seg) {
 	l.rules = &responder.Rules{Zeros: next(responder.PadRoom)}
 	for i := range l.back {
 		k, n, buf := &l.back[i], cfg.InlineSend, next(cfg.backCallBytes())
-		*k = backCall{l: l, id: uint64(cfg.Credits+i) << 1, sent: make(chan struct{}, 1), own: buf.Slice(2*n, buf.Len-2*n)}
+		*k = backCall{l: l, id: l.backID(i), sent: make(chan struct{}, 1), own: buf.Slice(2*n, buf.Len-2*n)}
+		l.stall.Add(&k.out.Deadline)
 		k.Init(k, l.rules, nil, buf.Slice(0, n), buf.Slice(n, n))
 	}
 }
@@ -82,6 +84,9 @@ func (l *link) setRules() {
 	}
 }
 
+// backID is the ID of the work requests of call i of the server's.
+func (l *link) backID(i int) uint64 { return l.IDs() + uint64(i) }
+
 // runBack serves the calls that the reaper hands over, until the link ends. It
 // is one of l.users.
 func (k *backCall) runBack(ctx context.Context) {
@@ -99,30 +104,28 @@ func (k *backCall) runBack(ctx context.Context) {
 // call is a call of the server's as the reaper has parsed it. Nothing is parsed a second time: with region keys
 // (verbs.Caps) the server can write to the receive buffer.
 type call struct {
-	arrived
+	requester.Arrived
 	hdr wire.Msg
 }
 
 // run carries out the call a.
 func (k *backCall) run(ctx context.Context, a call) {
-	k.recv, k.Hdr, k.Pad = a.buf, a.hdr, a.padding
-	k.SetRoom(k.l.sendInline())
-	k.CarryOut(ctx, k.l.bufs[a.buf].Bytes()[:a.len], a.header)
+	k.recv, k.Hdr, k.Pad = a.Buf, a.hdr, a.Padding
+	k.SetRoom(k.l.Terms().SendInline)
+	k.CarryOut(ctx, k.l.bufs[a.Buf].Bytes()[:a.Len], a.Header)
 	k.Release()
 }
 
 // Readable reports whether the server serves RDMA Reads at all, by the connection and
-// by the Connection Configuration Protocol. Here one at a time is under way.
+// by the Connection Configuration Protocol. Here one at a time is outstanding.
 func (k *backCall) Readable() bool {
-	k.l.mu.Lock()
-	defer k.l.mu.Unlock()
-	return k.l.reads > 0
+	return k.l.readsNow() > 0
 }
 
 // Read is responder.Host's.
 func (k *backCall) Read(ctx context.Context) error {
 	if err := k.Post(ctx); err != nil {
-		k.l.fail(err)
+		k.l.Fail(err)
 		return plan.Refuse(wire.ErrSystem, wire.Fault{}, "link lost")
 	}
 	return nil
@@ -144,17 +147,16 @@ func (k *backCall) Grant() (credits int, err error) {
 	return k.l.d.cfg.CallbackCredits, err
 }
 
-// Post posts k.WRs and waits until they are done, groupWRs at a time: requests
-// of which none is signaled may fill the send queue, and nobody be told that
-// there is room again.
+// Post posts k.WRs and waits until they are done, groupWRs at a time: unsignaled requests
+// that fill the send queue would complete without waking anybody.
 func (k *backCall) Post(ctx context.Context) error {
-	for rest := k.WRs; len(rest) > 0; rest = rest[len(k.out.wrs):] {
-		k.out.wrs = rest[:min(len(rest), groupWRs)]
-		for i := range k.out.wrs {
-			k.out.wrs[i].ID = k.id
+	for rest := k.WRs; len(rest) > 0; rest = rest[len(k.out.WRs):] {
+		k.out.WRs = rest[:min(len(rest), groupWRs)]
+		for i := range k.out.WRs {
+			k.out.WRs[i].ID = k.id
 		}
-		k.out.wrs[len(k.out.wrs)-1].Signaled = true
-		if _, err := k.l.post(ctx, &k.out, nil); err != nil {
+		k.out.WRs[len(k.out.WRs)-1].Signaled = true
+		if _, err := k.l.Post(ctx, &k.out, nil); err != nil {
 			return err
 		}
 		if err := k.awaitSent(ctx); err != nil {
@@ -166,8 +168,8 @@ func (k *backCall) Post(ctx context.Context) error {
 
 // awaitSent waits for the completion asked for last, or the end of the link.
 func (k *backCall) awaitSent(ctx context.Context) error {
-	k.l.stall.set(ctx, &k.out.deadline)
-	defer k.out.deadline.clear()
+	k.l.stall.Set(ctx, &k.out.Deadline)
+	defer k.out.Deadline.Clear()
 	k.l.turn.Expect()
 	defer k.l.turn.Unexpect()
 	select {
@@ -179,4 +181,4 @@ func (k *backCall) awaitSent(ctx context.Context) error {
 }
 
 // Abandon is responder.Host's.
-func (k *backCall) Abandon(_ context.Context, err error) { k.l.fail(err) }
+func (k *backCall) Abandon(_ context.Context, err error) { k.l.Fail(err) }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/requester"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 )
@@ -38,7 +39,7 @@ func TestBackwardSupport(t *testing.T) {
 	long := nullCall()
 	long.Args = longArgs(2000)
 	// Inline, by default.
-	wantFate(t, back.Call(within(t, patience), long), transport.NotSent, errBackTooLong)
+	wantFate(t, back.Call(within(t, patience), long), transport.NotSent, requester.ErrTooLong)
 	answered := make(chan error, 1)
 	runCall := func() { answered <- back.Call(within(t, patience), nullCall()) }
 	go runCall()
@@ -55,7 +56,7 @@ func TestBackwardSupport(t *testing.T) {
 	c.introduce(4096, uint32(wire.BackwardGeneral))
 	tooLong := nullCall()
 	tooLong.Args = longArgs(20000)
-	wantFate(t, back.Call(within(t, patience), tooLong), transport.NotSent, errBackTooLong)
+	wantFate(t, back.Call(within(t, patience), tooLong), transport.NotSent, requester.ErrTooLong)
 	c.ping2(11)
 }
 
@@ -170,7 +171,7 @@ func TestServerOpensNothingWithoutWindows(t *testing.T) {
 	back := conn.introduced(p)
 	call := nullCall()
 	call.Args = longArgs(2000)
-	wantFate(t, back.Call(within(t, patience), call), transport.NotSent, errBackTooLong)
+	wantFate(t, back.Call(within(t, patience), call), transport.NotSent, requester.ErrTooLong)
 	if binds.Load() > 0 {
 		t.Error("memory has been opened")
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/requester"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -117,7 +118,7 @@ func awaitLongBack(t *testing.T, back transport.Backchannel, a *mem.Arena, call 
 	for {
 		var sum [2]uint32
 		err := back.Call(within(t, patience), sumOf(mem.Vec{a.Seg(0, 8001)}, &sum))
-		if errors.Is(err, errBackTooLong) {
+		if errors.Is(err, requester.ErrTooLong) {
 			err = call()
 		} else if err == nil {
 			return
@@ -161,7 +162,7 @@ func TestBackwardTooLong(t *testing.T) {
 	long := nullCall()
 	long.Args = longArgs(300)
 	for range 3 { // more often than there are slots
-		wantFate(t, back.Call(within(t, patience), long), transport.NotSent, errBackTooLong)
+		wantFate(t, back.Call(within(t, patience), long), transport.NotSent, requester.ErrTooLong)
 	}
 	for range 3 {
 		wantFate(t, back.Call(within(t, patience), listCall(300)), transport.Answered, transport.ErrProtocol)
@@ -189,7 +190,7 @@ func TestBackwardThresholds(t *testing.T) {
 	const words = (1024 - wire.EmptyLen1 - 40) / 4 // of arguments; of results there may be four more
 	call := nullCall()
 	call.Args = longArgs(words + 1)
-	wantFate(t, back.Call(within(t, patience), call), transport.NotSent, errBackTooLong)
+	wantFate(t, back.Call(within(t, patience), call), transport.NotSent, requester.ErrTooLong)
 	wantFate(t, back.Call(within(t, patience), listCall(words+5)), transport.Answered, transport.ErrProtocol)
 	call.Args = longArgs(words)
 	if err := back.Call(within(t, patience), call); err != nil {
@@ -270,7 +271,7 @@ func backCallWords(xid, credits uint32, proc uint32, args ...uint32) []byte {
 }
 
 // TestClientServesBackward sends a client calls of every kind, under the very
-// XID of the forward call that is under way, and looks at what it answers.
+// XID of the forward call that is outstanding, and looks at what it answers.
 func TestClientServesBackward(t *testing.T) {
 	seg := wire.Segment{Handle: 1, Length: 4, Offset: 4}
 	head := func(xid uint32, proc wire.Proc, l wire.Lists) []byte {
@@ -370,7 +371,7 @@ func TestBackwardCreditsApart(t *testing.T) {
 	if first.Version != Version1 || first.Credits != 4 || first.Proc != wire.ProcMsg || !bytes.Equal(body[:8], xdrWords(first.XID, 0)) {
 		t.Fatalf("got %+v, %x", first, body)
 	}
-	// A forward call under the same XID, while the backward one is under way:
+	// A forward call under the same XID, while the backward one is outstanding:
 	// its reply is no call, and comes first because no other call may be made.
 	c.call(msgHeader(first.XID, wire.Lists{}), rpcCall(first.XID, procNull))
 	if h, body := c.reply(); h.XID != first.XID || h.Credits != 16 || !bytes.Equal(body, rpcAccepted(first.XID)) {

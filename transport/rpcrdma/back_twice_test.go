@@ -107,9 +107,7 @@ func TestBackwardReplyTwice(t *testing.T) {
 	reply := r.sent(t)
 	r.deliver(reply, rpcAccepted(reply.XID, 5))
 	eventually(t, "first reply taken", func() bool {
-		r.back.mu.Lock()
-		defer r.back.mu.Unlock()
-		return r.back.slots[reply.XID].state == slotReplied
+		return r.back.Has(reply.XID) && r.back.Usage().Replied == 1
 	})
 	r.deliver(reply, rpcAccepted(reply.XID, 6))
 	eventually(t, "second reply ignored", func() bool { return r.srv.Stats().Ignored == 1 })
@@ -141,19 +139,15 @@ func TestBackwardGivenUpBeforeSent(t *testing.T) {
 	reply := r.sent(t)
 	r.deliver(reply, rpcAccepted(reply.XID, 5))
 	eventually(t, "reply taken", func() bool {
-		r.back.mu.Lock()
-		defer r.back.mu.Unlock()
-		return r.back.slots[reply.XID].state == slotDraining
+		return r.back.Has(reply.XID) && r.back.Usage().Draining == 1
 	})
-	if n := r.back.credits.Usage().Used; n != 1 {
+	if n := r.back.Credits().Usage().Used; n != 1 {
 		t.Errorf("%d credits used", n)
 	}
 	r.complete(held)
-	eventually(t, "credit free", func() bool { return r.back.credits.Usage().Used == 0 })
-	r.back.mu.Lock()
-	if len(r.back.free) != 2 || len(r.back.slots) != 0 {
-		t.Errorf("%d slots free", len(r.back.free))
+	eventually(t, "credit free", func() bool { return r.back.Credits().Usage().Used == 0 })
+	if u := r.back.Usage(); u.Free != 2 || u.Outstanding != 0 {
+		t.Errorf("%d slots free", u.Free)
 	}
-	r.back.mu.Unlock()
 	r.close(t)
 }

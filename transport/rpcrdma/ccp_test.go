@@ -172,8 +172,8 @@ func TestRequesterConfigures(t *testing.T) {
 				return
 			}
 			r := dialPeer(t, addr, cfg)
-			if r.terms.SendInline != c.send || r.terms.RecvInline != c.recv || !strings.Contains(said, c.said) || (said == "") != (c.said == "") {
-				t.Errorf("terms %+v, said %q", r.terms, said)
+			if r.Terms().SendInline != c.send || r.Terms().RecvInline != c.recv || !strings.Contains(said, c.said) || (said == "") != (c.said == "") {
+				t.Errorf("terms %+v, said %q", r.Terms(), said)
 			}
 			wantAlive(t, r)
 		})
@@ -209,8 +209,8 @@ func TestConfiguredBothHalves(t *testing.T) {
 			r := dialPeer(t, s.addr, func(c *DialerConfig) {
 				c.CCP, c.InlineSend, c.InlineRecv, c.ReadReplies = true, 4096, 16384, readReplies
 			})
-			if r.terms.SendInline != 4096 || r.terms.RecvInline != 8192 || r.reads != map[bool]int{true: 2}[readReplies] {
-				t.Errorf("terms %+v, %d reads", r.terms, r.reads)
+			if r.Terms().SendInline != 4096 || r.Terms().RecvInline != 8192 || r.reads != map[bool]int{true: 2}[readReplies] {
+				t.Errorf("terms %+v, %d reads", r.Terms(), r.reads)
 			}
 			testShapes(t, r)
 		})

@@ -6,14 +6,15 @@ import (
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 )
 
 // What the Connection Configuration Protocol changes on a link and on a server's connection.
 
-// configure makes the call on a new link. A server without the protocol is told
-// of in the log, and what the private data said stays in force.
+// configure makes the call on a new link. A server without the protocol is reported
+// in the log, and what the private data said stays in force.
 func (l *link) configure(ctx context.Context) error {
 	cfg := &l.d.cfg
 	q := rfc5666.ConfigRequest{CallSize: uint32(cfg.InlineSend), ReplySize: uint32(cfg.InlineRecv), Reads: uint32(l.readsIn)}
@@ -29,13 +30,15 @@ func (l *link) configure(ctx context.Context) error {
 	limit := int(min(p.CallSize, wire.MaxInline))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.terms.SendInline = min(cfg.InlineSend, limit)
-	if _, told := wire.ParsePrivateData(l.conn.PrivateData()); !told {
-		// The server does not say how large its replies may be: as its calls.
-		l.terms.RecvInline = min(cfg.InlineRecv, limit)
-	}
+	l.setTerms(func(t *plan.Terms) {
+		t.SendInline = min(cfg.InlineSend, limit)
+		if _, announced := wire.ParsePrivateData(l.conn.PrivateData()); !announced {
+			// The server does not say how large its replies may be: as its calls.
+			t.RecvInline = min(cfg.InlineRecv, limit)
+		}
+	})
 	l.reads = min(l.reads, int(min(p.Reads, readsOut)))
-	l.d.noteTerms(l)
+	l.noteTerms()
 	return nil
 }
 
@@ -48,6 +51,7 @@ func (c *serverConn) configure(ctx context.Context, q *transport.Request) transp
 			allowed := min(int(min(req.Reads, uint32(cap(c.reads)))), cap(c.reads))
 			c.readable.Store(allowed > 0)
 			// Never to be given back. One is left for calls that are being read.
+			c.crew.Relieve()
 			for range cap(c.reads) - max(allowed, 1) {
 				select {
 				case c.reads <- struct{}{}:

@@ -8,10 +8,12 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// control is what of a link is for messages of version 2 besides calls and replies, and for its properties. A link that
+// control is what of a connection is for messages of version 2 besides calls and replies, and for its properties. One that
 // does not try version 2 has none.
 type control struct {
-	l *link
+	c *connection
+	// id is that of its Sends.
+	id uint64
 	// due has a token when messages are due, sent when the one in buf has gone out.
 	due, sent chan struct{}
 	buf       mem.Seg
@@ -19,16 +21,13 @@ type control struct {
 	props     *props
 }
 
-func newControl(l *link, buf mem.Seg) *control {
-	cfg := &l.d.cfg
+func newControl(c *connection, id uint64, buf mem.Seg) *control {
+	cfg := &c.d.cfg
 	return &control{
-		l: l, due: make(chan struct{}, 1), sent: make(chan struct{}, 1), buf: buf, ended: make(chan struct{}),
-		props: newProps(len(l.bufs), cfg.receiveSize(), cfg.InlineSend, backwardSupport(cfg.Callbacks != nil)),
+		c: c, id: id, due: make(chan struct{}, 1), sent: make(chan struct{}, 1), buf: buf, ended: make(chan struct{}),
+		props: newProps(len(c.bufs), cfg.receiveSize(), cfg.InlineSend, backwardSupport(cfg.Callbacks != nil)),
 	}
 }
-
-// controlID is that of control's Sends.
-func (l *link) controlID() uint64 { return uint64(len(l.all)+len(l.back)) << 1 }
 
 // wake makes run look for messages that are due.
 func (c *control) wake() {
@@ -45,12 +44,12 @@ func (c *control) run() {
 	for {
 		select {
 		case <-c.due:
-		case <-c.l.done:
+		case <-c.c.done:
 			return
 		}
 		for m := c.props.next(); m != nil; m = c.props.next() {
 			if err := c.send(m); err != nil {
-				c.l.fail(err)
+				c.c.Fail(err)
 				return
 			}
 		}
@@ -59,8 +58,8 @@ func (c *control) run() {
 
 // send sends m and waits until it has gone out.
 func (c *control) send(m wire.Message) error {
-	l, h := c.l, m.Fixed()
-	h.Credits = uint32(l.credits.Requested)
+	l, h := c.c, m.Fixed()
+	h.Credits = uint32(l.d.cfg.Credits)
 	if h.Proc == wire.ProcError {
 		// It answers a call of the peer's and has the grant of that direction.
 		h.Credits = uint32(max(1, l.d.cfg.CallbackCredits))
@@ -68,7 +67,7 @@ func (c *control) send(m wire.Message) error {
 	b := wire.Encode(c.buf.Bytes(), m)
 	l.turn.Expect()
 	defer l.turn.Unexpect()
-	wr := []verbs.SendWR{{ID: l.controlID(), Op: verbs.OpSend, Signaled: true, Local: mem.Vec{c.buf.Slice(0, len(b))}}}
+	wr := []verbs.SendWR{{ID: c.id, Op: verbs.OpSend, Signaled: true, Local: mem.Vec{c.buf.Slice(0, len(b))}}}
 	for {
 		room := l.awaitRoom()
 		_, err := l.conn.PostSend(wr)
@@ -89,26 +88,28 @@ func (c *control) send(m wire.Message) error {
 	case <-l.done:
 		return errLinkDead
 	}
-	l.d.stats.sent.Add(uint64(len(b)))
-	l.control.props.sent(m)
+	l.d.stats.Sent.Add(uint64(len(b)))
+	c.props.sent(m)
 	l.mu.Lock()
-	l.d.noteTerms(l)
+	l.noteTerms()
 	l.mu.Unlock()
 	return nil
 }
 
-// received2 takes a message of version 2 that is no call and no reply to one. l.mu is held.
+// received2 takes a message of version 2 that is no call and no reply to one. The batch is begun.
 func (l *link) received2(m wire.Message) {
 	l.heard(m.Fixed())
 	if o, ok := m.(*wire.Optional); ok {
-		l.badMessage()
+		l.batch.Useless()
 		if o.Direction == wire.DirCall { // none is known here
 			l.breach(l.control.props.answer(refusal2(o.XID, wire.ErrInvalOption, wire.Fault{})))
 		}
 	} else {
-		l.bad = 0
+		l.batch.Useful()
 		l.breach(l.control.props.received(m))
-		l.d.noteTerms(l)
+		l.mu.Lock()
+		l.noteTerms()
+		l.mu.Unlock()
 	}
 	l.control.wake()
 }
@@ -123,7 +124,7 @@ func owedError2(e *wire.ParseError) bool {
 	return e.Header.Version == Version2 && e.Answer != 0 && e.Answer != wire.ErrVers && e.Answer != wire.ErrInvalProc
 }
 
-// refuse2 answers a request of the peer's whose header cannot be parsed. l.mu is held.
+// refuse2 answers a request of the peer's whose header cannot be parsed. The batch is begun.
 func (l *link) refuse2(e *wire.ParseError) {
 	if !owedError2(e) {
 		return
@@ -133,7 +134,6 @@ func (l *link) refuse2(e *wire.ParseError) {
 }
 
 // breach ends the link when the reaper is done with its batch, if err is not nil.
-// l.mu is held.
 func (l *link) breach(err error) {
 	if err != nil && l.broken == nil {
 		l.broken = err

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/requester"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -25,24 +27,27 @@ const (
 	defaultMaxPayload = 1 << 20
 	defaultStallLimit = 5 * time.Second
 
-	// DefaultCredits is how many calls under way are asked for.
+	// DefaultCredits is how many outstanding calls are asked for.
 	DefaultCredits         = 128
 	defaultCallbackCredits = 16
 	maxCallbackCredits     = 256
 
-	// maxLongHead bounds what a long message has besides payloads.
-	maxLongHead = 64 * 1024
-	// longMessages is how many of the longest messages can be under way.
+	// longMessages is how many of the longest messages can be outstanding.
 	longMessages = 16
 	// LongMessageBytes is the longest message; DefaultLongBytes hold 16.
-	LongMessageBytes = defaultMaxPayload + maxLongHead
+	LongMessageBytes = defaultMaxPayload + requester.MaxHead
 	DefaultLongBytes = longMessages * LongMessageBytes
+	// readsOut is how many RDMA Reads a link has outstanding.
+	readsOut = 16
 	// readsIn is how many RDMA Reads the peer may have outstanding here.
 	readsIn = 32
 	// extraReceives are posted beyond one for each credit, for messages that
 	// answer no call.
 	extraReceives = 8
 )
+
+// Padding says when calls are sent as RDMA_MSGP.
+type Padding = rfc5666.Padding
 
 // DialerConfig says whom to connect to and how. Zero fields have defaults.
 type DialerConfig struct {
@@ -54,7 +59,7 @@ type DialerConfig struct {
 	// InlineSend and InlineRecv are the sizes of our inline buffers, from 1024
 	// to 65536, in whole KiB (4096). The peer's may lower the thresholds.
 	InlineSend, InlineRecv int
-	// Credits is how many calls under way we ask for (128).
+	// Credits is how many outstanding calls we ask for (128).
 	Credits int
 	// NoDDP forbids direct placement, as RPCSEC_GSS integrity must.
 	NoDDP bool
@@ -105,7 +110,7 @@ func LinkBytes(credits, inline int) int {
 // linkBytes has a receive buffer for each posted receive and one more for each
 // slot.
 func linkBytes(credits, send, recv int) int {
-	return credits*(maxHeaderLen+send+scratchLen) + (2*credits+extraReceives)*recv
+	return credits*(requester.HeaderLen+send+requester.ScratchLen) + (2*credits+extraReceives)*recv
 }
 
 func (c *DialerConfig) setDefaults() {
@@ -126,7 +131,7 @@ func (c *DialerConfig) setDefaults() {
 		c.MaxPayload = defaultMaxPayload
 	}
 	if c.LongBytes <= 0 {
-		c.LongBytes = longMessages * (c.MaxPayload + maxLongHead)
+		c.LongBytes = longMessages * (c.MaxPayload + requester.MaxHead)
 	}
 	if c.StallLimit <= 0 {
 		c.StallLimit = defaultStallLimit
@@ -293,33 +298,24 @@ func (d *dialer) Close() error {
 	return first
 }
 
-// counters are transport.Stats that may be added to from anywhere.
+// counters are transport.Stats that may be added to from anywhere. Granted is the sum of the grants of living links.
 type counters struct {
-	calls, replies                          atomic.Uint64
-	connects, connectFails                  atomic.Uint64
-	badXIDs, badReplies                     atomic.Uint64
-	sent, received                          atomic.Uint64
-	inlineCalls, readChunks, positionZero   atomic.Uint64
-	paddedCalls, readReplies                atomic.Uint64
-	writeChunks, replyChunks, longReplies   atomic.Uint64
-	remoteInvalidations, localInvalidations atomic.Uint64
-	creditWaits, resends, callbacks         atomic.Uint64
-	// credits is the sum of the grants of living links.
-	credits atomic.Int64
+	requester.Counters
+	connects, connectFails, callbacks atomic.Uint64
 }
 
 func (c *counters) snapshot() transport.Stats {
 	return transport.Stats{
-		Calls: c.calls.Load(), Replies: c.replies.Load(),
+		Calls: c.Calls.Load(), Replies: c.Replies.Load(),
 		Connects: c.connects.Load(), ConnectFails: c.connectFails.Load(),
-		Resends: c.resends.Load(),
-		BadXIDs: c.badXIDs.Load(), BadReplies: c.badReplies.Load(),
-		BytesSent: c.sent.Load(), BytesReceived: c.received.Load(),
-		InlineCalls: c.inlineCalls.Load(), ReadChunks: c.readChunks.Load(), PositionZero: c.positionZero.Load(),
-		PaddedCalls: c.paddedCalls.Load(), ReadReplies: c.readReplies.Load(),
-		WriteChunks: c.writeChunks.Load(), ReplyChunks: c.replyChunks.Load(), LongReplies: c.longReplies.Load(),
-		RemoteInvalidations: c.remoteInvalidations.Load(), LocalInvalidations: c.localInvalidations.Load(),
-		Credits: uint64(max(c.credits.Load(), 0)), CreditWaits: c.creditWaits.Load(),
+		Resends: c.Resends.Load(),
+		BadXIDs: c.BadXIDs.Load(), BadReplies: c.BadReplies.Load(),
+		BytesSent: c.Sent.Load(), BytesReceived: c.Received.Load(),
+		InlineCalls: c.InlineCalls.Load(), ReadChunks: c.ReadChunks.Load(), PositionZero: c.PositionZero.Load(),
+		PaddedCalls: c.PaddedCalls.Load(), ReadReplies: c.ReadReplies.Load(),
+		WriteChunks: c.WriteChunks.Load(), ReplyChunks: c.ReplyChunks.Load(), LongReplies: c.LongReplies.Load(),
+		RemoteInvalidations: c.RemoteInvalidations.Load(), LocalInvalidations: c.LocalInvalidations.Load(),
+		Credits: uint64(max(c.Granted.Load(), 0)), CreditWaits: c.CreditWaits.Load(),
 		Callbacks: c.callbacks.Load(),
 	}
 }

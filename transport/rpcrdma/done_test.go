@@ -87,7 +87,7 @@ func TestDoneUnderTheCredit(t *testing.T) {
 	conn := &doneConn{scriptConn: &scriptConn{}}
 	d, l, a := dialScript(t, DialerConfig{Device: overScript{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, ReadReplies: true, StallLimit: time.Minute}, 1<<16)
 	waiting := func() int {
-		return l.credits.Usage().Waiting
+		return l.Credits().Usage().Waiting
 	}
 	looks := make(chan int, 1)
 	conn.look = func() { looks <- waiting() }

@@ -133,8 +133,8 @@ func TestLostSend(t *testing.T) {
 			}
 		}
 	}
-	if r.credits.Usage().Used != 5 || r.d.long.Stats().Leases != 0 {
-		t.Errorf("%d credits and %d long buffers in use", r.credits.Usage().Used, r.d.long.Stats().Leases)
+	if r.Credits().Usage().Used != 5 || r.d.long.Stats().Leases != 0 {
+		t.Errorf("%d credits and %d long buffers in use", r.Credits().Usage().Used, r.d.long.Stats().Leases)
 	}
 }
 
@@ -184,8 +184,8 @@ func TestPrivateDataCorrupted(t *testing.T) {
 		var f verbstest.Faults
 		f.CorruptPrivateData(c.change)
 		r := faultyRig(t, &f, nil)
-		if r.terms.SendInline != c.want || r.terms.RecvInline != c.want {
-			t.Errorf("terms %+v, want %d", r.terms, c.want)
+		if r.Terms().SendInline != c.want || r.Terms().RecvInline != c.want {
+			t.Errorf("terms %+v, want %d", r.Terms(), c.want)
 		}
 		for _, call := range r.shapes(0) {
 			if err := r.do(within(t, patience), call); err != nil {

@@ -56,13 +56,13 @@ func TestErrorIsNoFirstGrant(t *testing.T) {
 		}))
 		r := dialPeer(t, addr, func(c *DialerConfig) { c.TryVersion2 = version == Version2 })
 		wantFate(t, r.do(within(t, patience), pingCall(nil)), transport.Answered, transport.ErrProtocol)
-		if n := r.credits.Current(); n != 1 {
+		if n := r.Credits().Current(); n != 1 {
 			t.Errorf("version %d: %d credits after an error", version, n)
 		}
 		if err := r.do(within(t, patience), pingCall(nil)); err != nil {
 			t.Error(err)
 		}
-		if n := r.credits.Current(); n != 16 {
+		if n := r.Credits().Current(); n != 16 {
 			t.Errorf("version %d: %d credits", version, n)
 		}
 	}
@@ -131,8 +131,8 @@ func TestPrivateDataBothWays(t *testing.T) {
 			raw.wantError(2, wire.ErrChunk)
 
 			r := dialPeer(t, s.addr, func(d *DialerConfig) { d.InlineSend, d.InlineRecv = c.send, c.recv })
-			if r.terms.SendInline != min(c.send, c.in) || r.terms.RecvInline != min(c.recv, c.out) {
-				t.Errorf("terms %+v", r.terms)
+			if r.Terms().SendInline != min(c.send, c.in) || r.Terms().RecvInline != min(c.recv, c.out) {
+				t.Errorf("terms %+v", r.Terms())
 			}
 			want[5] = 0
 			if caps.RemoteInvalidate {

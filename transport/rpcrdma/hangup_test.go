@@ -44,7 +44,7 @@ func TestHangUp(t *testing.T) {
 					if err := p.send(q.inline(0)); err != nil {
 						return err
 					}
-					_, err = p.wait(verbs.OpRecv) // the next call tells that the reply has come
+					_, err = p.wait(verbs.OpRecv) // the next call means that the reply has come
 					return err
 				})
 				r := dialPeer(t, addr, nil)
@@ -257,7 +257,7 @@ func TestHangupUnderBackwardCall(t *testing.T) {
 	<-conn.reading
 	failed := make(chan struct{})
 	runFail := func() {
-		l.fail(errStalled)
+		l.Fail(errStalled)
 		close(failed)
 	}
 	go runFail()
@@ -331,19 +331,19 @@ func TestSendQueueFullOfSilence(t *testing.T) {
 	all.Wait()
 }
 
-// crampedConn has no room in its send queue while full is set. It notes of each
+// crampedConn has no room in its send queue while full is set. It records of each
 // Send whether it was signaled.
 type crampedConn struct {
 	*scriptConn
-	full atomic.Bool
-	told chan bool
+	full     atomic.Bool
+	signaled chan bool
 }
 
 func (c *crampedConn) PostSend(wrs []verbs.SendWR) (int, error) {
 	if c.full.Load() {
 		return 0, verbs.ErrQueueFull
 	}
-	c.told <- wrs[len(wrs)-1].Signaled
+	c.signaled <- wrs[len(wrs)-1].Signaled
 	return c.scriptConn.PostSend(wrs)
 }
 
@@ -360,16 +360,27 @@ func (d crampedDevice) Dial(ctx context.Context, to netip.AddrPort, o verbs.Conn
 // TestGivenUpBeforeItSignals gives up, before it is posted, the call whose Send was
 // to be signaled once per quarter of the send queue: the next one is signaled instead.
 func TestGivenUpBeforeItSignals(t *testing.T) {
-	conn := &crampedConn{scriptConn: &scriptConn{}, told: make(chan bool, 1)}
+	conn := &crampedConn{scriptConn: &scriptConn{}, signaled: make(chan bool, 1)}
 	d := NewDialer(DialerConfig{Device: crampedDevice{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, StallLimit: time.Minute})
 	tl, err := d.Dial(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := tl.(*link)
-	l.mu.Lock()
-	l.silent = l.sendQueue
-	l.mu.Unlock()
+	call := func(ctx context.Context, xid uint32) (signaled bool, err error) {
+		over := make(chan error, 1)
+		runExchange := func() { over <- l.Exchange(ctx, xid, pingCall(nil)) }
+		go runExchange()
+		signaled = <-conn.signaled
+		h := Header{XID: xid, Version: Version1, Credits: 4, Proc: wire.ProcMsg}
+		conn.deliver(append(encodeHeader(&h), rpcAccepted(xid, 5)...), 0)
+		return signaled, <-over
+	}
+	for range l.sendQueue/4 - 1 {
+		if signaled, err := call(t.Context(), 2); signaled || err != nil {
+			t.Fatalf("signaled %v, %v", signaled, err)
+		}
+	}
 	conn.full.Store(true)
 	ctx := cancelledWhen(t, func() bool {
 		l.mu.Lock()
@@ -379,19 +390,13 @@ func TestGivenUpBeforeItSignals(t *testing.T) {
 	wantFate(t, l.Exchange(ctx, 1, pingCall(nil)), transport.NotSent, context.Canceled)
 	conn.full.Store(false)
 	for _, want := range []bool{true, false} {
-		ctx, cancel := context.WithCancel(context.Background())
-		over := make(chan error, 1)
-		runExchange := func() { over <- l.Exchange(ctx, 2, pingCall(nil)) }
-		go runExchange()
-		if got := <-conn.told; got != want {
-			t.Errorf("signaled: %v, want %v", got, want)
+		signaled, err := call(t.Context(), 2)
+		if signaled != want {
+			t.Errorf("signaled: %v, want %v", signaled, want)
 		}
-		h := Header{XID: 2, Version: Version1, Credits: 4, Proc: wire.ProcMsg}
-		conn.deliver(append(encodeHeader(&h), rpcAccepted(2, 5)...), 0)
-		if err := <-over; err != nil {
+		if err != nil {
 			t.Error(err)
 		}
-		cancel()
 	}
 	if err := errors.Join(l.Close(), d.Close()); err != nil {
 		t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/requester"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -144,7 +145,7 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-func TestReplyErrorTellsVersions(t *testing.T) {
+func TestReplyErrorNamesVersions(t *testing.T) {
 	r := dialPeer(t, startPeer(t, nil, answersFirst(func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 4, 1, 2, 3) })), nil)
 	var re *ReplyError
 	if err := r.do(within(t, patience), pingCall(nil)); !errors.As(err, &re) || *re != (ReplyError{Version: Version1, Code: wire.ErrVers, Low: 2, High: 3}) {
@@ -227,14 +228,14 @@ func TestGarbageEndsTheLink(t *testing.T) {
 		if _, err := p.call(); err != nil {
 			return err
 		}
-		for range maxBad + 1 {
+		for range requester.MaxUseless + 1 {
 			if err := p.send(xdrWords(1, 2, 3, 4, 5, 6, 7, 8)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	r := dialPeer(t, addr, func(c *DialerConfig) { c.Credits = 2 * maxBad })
+	r := dialPeer(t, addr, func(c *DialerConfig) { c.Credits = 2 * requester.MaxUseless })
 	wantFate(t, r.do(within(t, patience), pingCall(nil)), transport.Unknown, transport.ErrProtocol)
 	<-r.Done()
 	if !errors.Is(r.Err(), transport.ErrProtocol) {

@@ -28,11 +28,9 @@ func InfoOf(of transport.Link) (i LinkInfo, ok bool) {
 		return LinkInfo{}, false
 	}
 	i.Peer, i.Told = wire.ParsePrivateData(l.conn.PrivateData())
-	l.mu.Lock()
-	t := l.termsNow()
-	l.mu.Unlock()
+	t := l.Terms()
 	i.SendInline, i.RecvInline = t.SendInline, t.RecvInline
 	i.OfferInvalidate = l.d.cfg.Device.Caps().RemoteInvalidate
-	i.Asked, i.Granted = l.credits.Requested, l.credits.Current()
+	i.Asked, i.Granted = l.Credits().Requested, l.Credits().Current()
 	return i, true
 }

@@ -232,7 +232,7 @@ func (s *script) word() uint32 {
 }
 
 // FuzzLink plays a peer of either version that answers calls well, badly, late,
-// twice and not at all, refuses them, tells and asks for properties, calls back,
+// twice and not at all, refuses them, announces and asks for properties, calls back,
 // and lets calls be given up: whatever it does, calls end with
 // one of the errors there are, and when they have, nothing of theirs can be
 // reached, and all buffers are back.
@@ -274,8 +274,8 @@ func FuzzLink(f *testing.F) {
 		if err := errors.Join(l.Close(), d.Close(), a.Close()); err != nil {
 			t.Error(err)
 		}
-		if d.long.Stats().Leases != 0 || d.stats.credits.Load() != 0 {
-			t.Errorf("%d long buffers, %d credits left", d.long.Stats().Leases, d.stats.credits.Load())
+		if d.long.Stats().Leases != 0 || d.stats.Granted.Load() != 0 {
+			t.Errorf("%d long buffers, %d credits left", d.long.Stats().Leases, d.stats.Granted.Load())
 		}
 	})
 }
@@ -418,7 +418,7 @@ func (p *linkScript) under(xid uint32) bool {
 	if _, over := p.ended.Load(xid); over {
 		return true
 	}
-	if p.l.credits.Usage().WaitingLive > 0 {
+	if p.l.Credits().Usage().WaitingLive > 0 {
 		return true
 	}
 	p.conn.mu.Lock()

@@ -323,7 +323,7 @@ func dialPeer(t testing.TB, addr netip.AddrPort, change func(*DialerConfig)) *ri
 		if n := d.long.Stats().Leases; n != 0 {
 			t.Errorf("%d long buffers not returned", n)
 		}
-		if n := d.stats.credits.Load(); n != 0 {
+		if n := d.stats.Granted.Load(); n != 0 {
 			t.Errorf("%d credits in the statistics of dead links", n)
 		}
 		check("dialer", d.Close())

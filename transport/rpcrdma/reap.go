@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/requester"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -25,12 +26,12 @@ func (l *link) runReaper() {
 			keep = a.Next(callers)
 		}
 	}
-	// Close may be under way in fail elsewhere; here it returns when
+	// Another goroutine may be closing it, in Fail; here Close returns when
 	// no memory is touched any more.
 	_ = l.conn.Close()
 	a.End()
 	l.gaveUp()
-	l.d.stats.credits.Add(-int64(l.credits.Current()))
+	l.d.stats.Granted.Add(-int64(l.Credits().Current()))
 }
 
 // take handles the n completions in l.wc, and err, which came with them. Of replies it reads
@@ -38,30 +39,28 @@ func (l *link) runReaper() {
 // caller's work. It never waits for anything. It reports whether some were of callers; its error is why the
 // link has ended.
 func (l *link) take(n int, err error) (callers bool, _ error) {
-	l.mu.Lock()
+	l.batch.Begin()
 	for i := range l.wc[:n] {
 		l.reap(&l.wc[i])
 	}
-	l.tellRoom()
-	tooBad, broken := l.bad > maxBad, l.broken
-	callers = len(l.wakeups) > 0
-	l.mu.Unlock()
+	callers, useless := l.batch.End()
+	l.wakeForRoom()
 	if err == nil {
 		err = l.afterBatch()
 	}
-	if err == nil && tooBad {
-		err = errGarbage
+	if err == nil {
+		err = useless
 	}
 	if err == nil {
-		err = broken
+		err = l.broken
 	}
 	if err != nil {
-		l.fail(err)
+		l.Fail(err)
 	}
 	return callers, err
 }
 
-// afterBatch posts the receives again before anyone is told of a reply: the
+// afterBatch posts the receives again before the caller of a reply wakes: the
 // next call must not go out before there is room for its reply.
 func (l *link) afterBatch() error {
 	var err error
@@ -69,58 +68,39 @@ func (l *link) afterBatch() error {
 		_, err = l.conn.PostRecv(l.repost)
 		l.repost = l.repost[:0]
 	}
-	l.afterReceives(l.wakeups, l.released)
-	l.wakeups, l.released = l.wakeups[:0], 0
+	l.batch.Wake()
 	return err
 }
 
-// reap handles one completion. l.mu is held.
+// reap handles one completion. The batch is begun.
 func (l *link) reap(c *verbs.Completion) {
 	switch {
 	case c.Op == verbs.OpRecv:
 		l.received(c)
-	case l.control != nil && c.ID == l.controlID():
+	case c.ID < l.IDs():
+		l.batch.Completed(c.ID, c.Op)
+	case l.control != nil && c.ID == l.control.id:
 		l.control.sent <- struct{}{}
-	case c.ID>>1 >= uint64(len(l.all)):
-		if s := l.reapOther(int(c.ID>>1) - len(l.all)); s != nil {
-			l.wakeLater(s)
-		}
 	default:
-		s := &l.all[c.ID>>1]
-		if c.ID&1 != 0 {
-			s.invalidating = false
-		} else {
-			s.sending = false
+		select {
+		case l.back[c.ID-l.IDs()].sent <- struct{}{}:
+		default: // the link ends, and nobody waited for the one before
 		}
-		l.wakeLater(s)
 	}
-}
-
-// reapOther handles a completion of that number, of those that are not of slots, and returns the slot that it concerns all
-// the same. l.mu is held.
-func (l *link) reapOther(i int) *slot {
-	if i > len(l.back) {
-		return l.corner.read(i - len(l.back) - 1)
-	}
-	select {
-	case l.back[i].sent <- struct{}{}:
-	default: // the link ends, and nobody waited for the one before
-	}
-	return nil
 }
 
 // received handles one message. Its buffer is posted again, or exchanged for
-// the one that the slot of its call had. l.mu is held.
+// the one that the slot of its call had. The batch is begun.
 func (l *link) received(c *verbs.Completion) {
 	buf := int(c.ID)
 	b := l.bufs[buf].Bytes()[:c.Len]
-	l.d.stats.received.Add(uint64(c.Len))
+	l.d.stats.Received.Add(uint64(c.Len))
 	h, err := wire.ParseHeader(b, l.accepted())
 	if l.control != nil && l.control.props.took(buf) {
 		l.control.wake()
 	}
 	if c.Invalidated {
-		l.invalidated(h.XID, c.InvalidatedKey)
+		l.batch.Invalidated(h.XID, c.InvalidatedKey)
 	}
 	taken := false
 	if err == nil {
@@ -135,16 +115,16 @@ func (l *link) received(c *verbs.Completion) {
 }
 
 // sort parses the message b in receive buffer buf, which has the Header h, and gives it to whom it concerns. It
-// returns the buffer to be posted in its place, unless that was taken. l.mu is held.
+// returns the buffer to be posted in its place, unless that was taken. The batch is begun.
 func (l *link) sort(h wire.Header, buf int, b []byte) (free int, taken bool, err error) {
-	m := arrived{buf: buf, len: len(b)}
+	m := requester.Arrived{Buf: buf, Len: len(b)}
 	switch h.Proc {
 	case wire.ProcMsg, wire.ProcNoMsg:
-		m.header, err = l.scratch.Parse(b)
+		m.Header, err = l.scratch.Parse(b)
 	case wire.ProcMsgP:
-		m.header, m.padding, err = rfc5666.Parse(&l.scratch, b)
+		m.Header, m.Padding, err = rfc5666.Parse(&l.scratch, b)
 	case wire.ProcDone:
-		l.badMessage() // discarded without answer (RFC 8166 section 4.6)
+		l.batch.Useless() // discarded without answer (RFC 8166 section 4.6)
 		return buf, false, nil
 	case wire.ProcError:
 		return buf, false, l.refused(b)
@@ -158,36 +138,36 @@ func (l *link) sort(h wire.Header, buf int, b []byte) (free int, taken bool, err
 	switch {
 	case err != nil:
 		return buf, false, err
-	case reverseCall(&l.scratch, b[m.header:]) && (l.corner == nil || !l.corner.awaits(&l.scratch)):
+	case reverseCall(&l.scratch, b[m.Header:]) && !l.batch.ByReadChunks(&l.scratch):
 		return buf, l.callBack(m), nil
 	}
-	return l.replied(h, m), false, nil
+	return l.batch.Replied(&l.scratch, m), false, nil
 }
 
-// refused handles an error. l.mu is held.
+// refused handles an error. The batch is begun.
 func (l *link) refused(b []byte) error {
 	var e wire.Error
 	if _, err := e.Parse(b); err != nil {
 		return err
 	}
-	if e.Version == Version2 && l.slots[e.XID] == nil && l.control.props.refused(e.XID) {
+	if e.Version == Version2 && !l.batch.Known(e.XID) && l.control.props.refused(e.XID) {
 		l.control.wake()
 		return nil
 	}
-	l.errored(&e)
+	l.batch.Errored(&e)
 	return nil
 }
 
 // callBack queues a call of the server's for runBack, and reports whether that took its buffer. Unless we said
 // that we do, which is for the protocol above to say, no server may make any (RFC 8167 section 6): they are counted and
-// not answered. Nor are those beyond the credits. l.mu is held.
-func (l *link) callBack(m arrived) bool {
+// not answered. Nor are those beyond the credits. The batch is begun.
+func (l *link) callBack(m requester.Arrived) bool {
 	select {
-	case l.calledBack <- call{arrived: m, hdr: l.scratch}:
+	case l.calledBack <- call{Arrived: m, hdr: l.scratch}:
 		l.scratch = wire.Msg{}
 		return true
 	default:
-		l.d.stats.badReplies.Add(1)
+		l.d.stats.BadReplies.Add(1)
 		return false
 	}
 }
@@ -208,20 +188,46 @@ func reverseCall(m *wire.Msg, body []byte) bool {
 // refuse handles a message whose header cannot be parsed. Nothing of one
 // shorter than the shortest header with lists (RFC 8166 section 4.5), or, in
 // version 2, than an error, is believed; otherwise the call that it names, if any,
-// fails, unless it is said to be a call itself. l.mu is held.
+// fails, unless it is said to be a call itself. The batch is begun.
 func (l *link) refuse(b []byte, err error) {
-	l.badMessage()
+	l.batch.Useless()
 	var he *wire.ParseError
 	if !errors.As(err, &he) {
 		return
 	}
-	s := l.slots[he.Header.XID]
-	if s == nil || owedError2(he) && he.Direction == wire.DirCall {
+	if !l.batch.Known(he.Header.XID) || owedError2(he) && he.Direction == wire.DirCall {
 		l.refuse2(he)
 		return
 	}
 	if len(b) < wire.EmptyLen1 && (he.Header.Version != Version2 || len(b) < wire.ErrorLen2) {
 		return
 	}
-	l.garbled(s, err)
+	l.batch.Garbled(he.Header.XID, err)
+}
+
+// waiting is the context with which all leaders of a link call Wait in turn: one of their own each would have to be watched
+// anew each time. To end it interrupts the leader.
+type waiting struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+func newWaiting() *waiting {
+	w := &waiting{}
+	w.ctx, w.end = context.WithCancel(context.Background())
+	return w
+}
+
+// interrupt makes the leader look at its own context.
+func (l *link) interrupt() { l.waiting.Swap(newWaiting()).end() }
+
+// receiveNext receives for a caller that has the turn.
+func (l *link) receiveNext(ctx context.Context) error {
+	wait := l.waiting.Load().ctx
+	n, err := l.conn.Wait(wait, l.wc[:])
+	if n == 0 && wait.Err() != nil && !requester.IsLoss(err) {
+		return ctx.Err()
+	}
+	_, err = l.take(n, err)
+	return err
 }

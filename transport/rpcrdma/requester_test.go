@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcrdma/requester"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
 func TestInlineCall(t *testing.T) {
 	r := dialPeer(t, startPeer(t, peerSizes(4096), answerAll(42)), nil)
-	if r.terms.SendInline != 4096 || r.terms.RecvInline != 4096 {
-		t.Errorf("terms %+v", r.terms)
+	if r.Terms().SendInline != 4096 || r.Terms().RecvInline != 4096 {
+		t.Errorf("terms %+v", r.Terms())
 	}
 	for range 100 {
 		var got uint32
@@ -31,8 +32,8 @@ func TestInlineCall(t *testing.T) {
 
 func TestThresholdsWithoutPrivateData(t *testing.T) {
 	r := dialPeer(t, startPeer(t, nil, answerAll(1)), func(c *DialerConfig) { c.InlineSend = 8192 })
-	if r.terms.SendInline != 1024 || r.terms.RecvInline != 1024 {
-		t.Errorf("terms %+v", r.terms)
+	if r.Terms().SendInline != 1024 || r.Terms().RecvInline != 1024 {
+		t.Errorf("terms %+v", r.Terms())
 	}
 	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
 		t.Error(err)
@@ -311,7 +312,7 @@ func TestUnregisteredPayloadIsNotSent(t *testing.T) {
 	defer a.Close()
 	for _, v := range []mem.Vec{{a.Seg(0, 8192)}, {a.Seg(0, 900)}, {r.arena.Seg(0, 4096), a.Seg(0, 4096)}} {
 		err := r.do(within(t, patience), writeCall(v))
-		if v.Len() > copyInline {
+		if v.Len() > requester.CopyInline {
 			wantFate(t, err, transport.NotSent, nil)
 		} else if err != nil {
 			t.Error(err)
@@ -351,10 +352,10 @@ func TestXIDInUseIsNotSent(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { done <- r.Exchange(ctx, 77, pingCall(nil)) }()
 	<-arrived
-	wantFate(t, r.Exchange(within(t, patience), 77, pingCall(nil)), transport.NotSent, errBusyXID)
+	wantFate(t, r.Exchange(within(t, patience), 77, pingCall(nil)), transport.NotSent, requester.ErrBusyXID)
 	cancel()
 	wantFate(t, <-done, transport.Unknown, context.Canceled)
-	wantFate(t, r.Exchange(within(t, patience), 77, pingCall(nil)), transport.NotSent, errBusyXID)
+	wantFate(t, r.Exchange(within(t, patience), 77, pingCall(nil)), transport.NotSent, requester.ErrBusyXID)
 	close(release)
 	if err := r.do(within(t, patience), pingCall(nil)); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/rdmafs/rdmafs/transport/crew"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
@@ -12,8 +13,8 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// serverCall is one call, from the time a worker takes it up until its reply's
-// Send has completed; then it is used again. Between, it belongs to the worker.
+// serverCall is one call, from the time a member of the crew takes it up until its reply's
+// Send has completed; then it is used again. Between, it belongs to that member.
 type serverCall struct {
 	responder.Call
 	c    *serverConn
@@ -25,18 +26,21 @@ type serverCall struct {
 	asked   uint32 // credits
 
 	reads atomic.Int32  // RDMA Reads outstanding, and one while more are to come
-	done  chan struct{} // of capacity 1: told when reads reaches zero
+	done  chan struct{} // of capacity 1: has a token when reads has reached zero
 
 	// exposure is nil unless replies by read chunks are configured.
 	exposure *exposure
 	wc       [4]verbs.Completion // reaped while posting
-	recvWR   [1]verbs.RecvWR
+	// turn is that of the member that carries out the call; more says that another call follows at once.
+	turn   crew.Turn
+	more   bool
+	recvWR [1]verbs.RecvWR
 
-	// refs is two once a reply is being posted: the worker's, and the
+	// refs is two once a reply is being posted: the member's, and the
 	// completion's; and one more for an RDMA_DONE to come. A call abandoned because the connection is ending keeps
 	// its memory until the connection has ended.
 	refs      atomic.Int32
-	abandoned bool // the worker's
+	abandoned bool // the member's
 }
 
 // newServerCall makes a call of buf, which has callBytes bytes.
@@ -111,7 +115,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		} else {
 			k.ignore(ctx)
 		}
-	default: // about properties: note has taken it
+	default: // about properties: learn has taken it
 		k.dismiss(ctx)
 	}
 }
@@ -144,7 +148,26 @@ func (k *serverCall) call(ctx context.Context, in []byte, at int) {
 		k.c.back.version.Store(k.Hdr.Version)
 	}
 	k.c.s.count.calls.Add(1)
+	if k.bulk() {
+		k.c.crew.Relieve()
+	}
 	k.CarryOut(ctx, in, at)
+}
+
+// maxHere is the most data, in bytes, of a call that may be carried out before others are received.
+const maxHere = 16 << 10
+
+// bulk reports whether the call moves more than that, or needs RDMA Reads, for whose completions somebody must receive.
+func (k *serverCall) bulk() bool {
+	l := &k.Hdr.Lists
+	if len(l.Read) > 0 {
+		return true
+	}
+	n := l.Reply.Len()
+	for _, w := range l.Write {
+		n += w.Len()
+	}
+	return n > maxHere
 }
 
 // Abandon leaves the call to the end of the connection, and brings that about
@@ -191,7 +214,7 @@ func (k *serverCall) repost() error {
 	return err
 }
 
-// unref ends the worker's, or the completion's, part in the call. The last one
+// unref ends the member's, or the completion's, part in the call. The last one
 // gives its memory back and frees it for the next.
 func (k *serverCall) unref() {
 	if k.refs.Add(-1) == 0 {

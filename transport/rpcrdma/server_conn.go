@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rdmafs/rdmafs/transport/crew"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/longbuf"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
@@ -27,8 +28,7 @@ const (
 	sendGroups = 32
 )
 
-// serverConn is one client. Its run goroutine (runConn) reaps completions;
-// each call has one of its workers from arrival until its reply is posted.
+// serverConn is one client. Its crew (runReceiver) reaps completions and carries out calls: package crew says who does what.
 type serverConn struct {
 	s    *Server
 	conn verbs.Conn
@@ -43,9 +43,9 @@ type serverConn struct {
 	arena *mem.Arena // receive buffers, then the calls' buffers
 	acct  longbuf.Account
 	props *props // nil unless version 2 may be spoken
-	// telling is held while messages about properties are posted: one that
+	// sendingProps is held while messages about properties are posted: one that
 	// overtook another would undo what that says of the receive size.
-	telling sync.Mutex
+	sendingProps sync.Mutex
 
 	// sends holds a token for each group of work requests posted and not
 	// completed, reads one for each RDMA Read. Their capacities bound the
@@ -60,10 +60,18 @@ type serverConn struct {
 	back *backchannel  // nil when there is none
 	gone chan struct{} // closed when no work request is carried out any more
 
-	work    chan arrival
-	idle    atomic.Int32 // workers waiting for work
-	workers int          // only runConn knows
-	joined  sync.WaitGroup
+	crew   *crew.Crew
+	joined sync.WaitGroup // of the crew
+	// over is closed by who finds the connection ended, after it has set endErr.
+	over   chan struct{}
+	endErr error
+	// What follows belongs to who receives: completions reaped, and messages that came and are not taken up, from
+	// arrived[taken] on.
+	wc      [32]verbs.Completion
+	arrived []arrival
+	taken   int
+
+	batch replyBatch
 
 	granted atomic.Int32
 	// receiving is a copy of posted that can be read without mu.
@@ -96,6 +104,8 @@ func newServerConn(s *Server, req verbs.Request) *serverConn {
 		invalidate: p.RemoteInvalidate,
 		acct:       longbuf.Account{Limit: s.cfg.ConnMemory},
 		gone:       make(chan struct{}),
+		crew:       crew.New(),
+		over:       make(chan struct{}),
 	}
 	c.out.Store(int32(min(s.cfg.InlineOut, p.RecvSize)))
 	if s.cfg.ReadReplies {
@@ -149,7 +159,6 @@ func (c *serverConn) makeBuffers() (err error) {
 		at += n
 		return c.arena.Seg(at-n, n)
 	}
-	c.work = make(chan arrival, c.receives())
 	c.free = make(chan *serverCall, calls)
 	for i := range calls {
 		k := newServerCall(c, i, next(c.callBytes()))
@@ -200,7 +209,10 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 	cfg.Log.Info("client connected", "client", conn.RemoteAddr(), "inline", c.out.Load(), "reads", cap(c.reads))
 
 	ctx, stop := context.WithCancel(ctx)
-	err = c.reap(ctx)
+	c.crew.Start = func() { c.joined.Go(func() { c.runReceiver(ctx) }) }
+	c.crew.Start()
+	<-c.over
+	err = c.endErr
 	// Nothing touches memory once Close has returned. Calls in their handler
 	// are waited for; they see their context end.
 	closeErr := conn.Close()
@@ -224,33 +236,83 @@ func (c *serverConn) serve(ctx context.Context, req verbs.Request) (err error) {
 	return nil
 }
 
-// reap drives the connection until it ends.
-func (c *serverConn) reap(ctx context.Context) error {
-	var wc [32]verbs.Completion
+// runReceiver is a member of the crew: it drives the connection, and carries out calls, until the connection ends.
+func (c *serverConn) runReceiver(ctx context.Context) {
 	for {
-		n, err := c.conn.Wait(ctx, wc[:])
-		for _, w := range wc[:n] {
-			c.completed(ctx, w)
+		a, ok := c.next(ctx)
+		if !ok {
+			close(c.over)
+			return
 		}
-		if err != nil {
-			return err
+		if !c.carryOut(ctx, a) && !c.crew.StandBy(ctx.Done()) {
+			return
 		}
 	}
 }
 
-func (c *serverConn) completed(ctx context.Context, w verbs.Completion) {
+// next returns a message, for which it waits. The connection has ended if ok is false, for the reason endErr.
+func (c *serverConn) next(ctx context.Context) (a arrival, ok bool) {
+	for c.taken == len(c.arrived) {
+		c.batch.flush(ctx, c) // replies that a member has left that was relieved
+		c.arrived, c.taken = c.arrived[:0], 0
+		n, err := c.conn.Wait(ctx, c.wc[:])
+		for _, w := range c.wc[:n] {
+			c.completed(w)
+		}
+		if err != nil {
+			c.endErr = err
+			return arrival{}, false
+		}
+	}
+	c.taken++
+	return c.arrived[c.taken-1], true
+}
+
+// carryOut takes up a message, and reports whether its goroutine receives again.
+func (c *serverConn) carryOut(ctx context.Context, a arrival) (receives bool) {
+	more := c.taken < len(c.arrived)
+	turn := c.crew.Begin()
+	k := c.takeCall(ctx)
+	if k == nil {
+		return false
+	}
+	k.turn, k.more = turn, more
+	k.run(ctx, a)
+	if !more || !c.crew.Here(turn) {
+		c.batch.flush(ctx, c)
+	}
+	return c.crew.End(turn)
+}
+
+// takeCall takes a call that is free. To wait for one somebody must receive. It returns nil when the connection has ended.
+func (c *serverConn) takeCall(ctx context.Context) *serverCall {
+	select {
+	case k := <-c.free:
+		return k
+	default:
+	}
+	c.batch.flush(ctx, c)
+	c.crew.Relieve()
+	select {
+	case k := <-c.free:
+		return k
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (c *serverConn) completed(w verbs.Completion) {
 	if w.Op == verbs.OpRecv {
 		c.arrivals.Add(1)
 		c.s.count.received.Add(uint64(w.Len))
-		c.note(w)
-		c.dispatch(ctx, arrival{recv: int(w.ID), n: w.Len})
+		c.learn(w)
+		c.arrived = append(c.arrived, arrival{recv: int(w.ID), n: w.Len})
 		return
 	}
 	c.sent(w)
 }
 
-// sent handles a completion of the send queue, on the run goroutine or on a
-// worker's.
+// sent handles a completion of the send queue, on whichever goroutine has reaped it.
 func (c *serverConn) sent(w verbs.Completion) {
 	c.moved.Add(1)
 	c.busy.Add(-1)
@@ -272,44 +334,6 @@ func (c *serverConn) sent(w verbs.Completion) {
 	case verbs.OpSend, verbs.OpSendInvalidate:
 		<-c.sends
 		k.unref()
-	}
-}
-
-// dispatch hands a message to a worker. There is room in work for as many
-// messages as there are receive buffers, so it does not block.
-func (c *serverConn) dispatch(ctx context.Context, a arrival) {
-	switch {
-	case c.idle.Load() > 0:
-		c.idle.Add(-1)
-		c.work <- a
-	case c.workers < cap(c.work):
-		c.workers++
-		c.joined.Go(func() { c.runWorker(ctx, a) })
-	default:
-		c.work <- a
-	}
-}
-
-// runWorker carries out calls, one at a time, until the connection ends.
-func (c *serverConn) runWorker(ctx context.Context, a arrival) {
-	for {
-		select {
-		case k := <-c.free:
-			k.run(ctx, a)
-		case <-ctx.Done():
-			return
-		}
-		select {
-		case a = <-c.work:
-			continue
-		default:
-		}
-		c.idle.Add(1)
-		select {
-		case a = <-c.work:
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 

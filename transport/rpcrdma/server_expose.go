@@ -53,6 +53,7 @@ type exposure struct {
 // the read list that names them. It waits while the client owes too many
 // RDMA_DONE.
 func (k *serverCall) Expose(ctx context.Context, how plan.Reply, head mem.Seg, marks []xdr.Mark) ([]wire.ReadSegment, error) {
+	k.c.crew.Relieve()
 	select {
 	case k.c.exposer.open <- struct{}{}:
 	case <-ctx.Done():
@@ -104,7 +105,7 @@ func (k *serverCall) open(list []wire.ReadSegment, pos int, s mem.Seg) ([]wire.R
 	return append(list, wire.ReadSegment{Position: uint32(pos), Segment: seg}), nil
 }
 
-// owed notes that the client owes RDMA_DONE for k.
+// owed records that the client owes RDMA_DONE for k.
 func (k *serverCall) owed() error {
 	e := k.c.exposer
 	e.mu.Lock()
@@ -121,7 +122,7 @@ func (k *serverCall) owed() error {
 // doneWith handles RDMA_DONE, which came in k: the chunks of the call that it names
 // are closed. Their completion ends that call. To close what is not open yet
 // would do nothing, and leave the client with keys to memory that others get:
-// of a call whose reply is still being posted, that is for its own worker.
+// of a call whose reply is still being posted, that is for who posts that.
 func (k *serverCall) doneWith(ctx context.Context) {
 	c, x := k.c, k.c.exposer
 	x.mu.Lock()

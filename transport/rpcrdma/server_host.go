@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
@@ -43,6 +45,7 @@ func (k *serverCall) Readable() bool { return k.c.readable.Load() }
 // Read is responder.Host's.
 func (k *serverCall) Read(ctx context.Context) error {
 	c, wr := k.c, &k.WRs[0]
+	c.crew.Relieve()
 	select {
 	case c.reads <- struct{}{}:
 	case <-ctx.Done():
@@ -78,6 +81,14 @@ func (k *serverCall) pulled() {
 }
 
 func (k *serverCall) Lend(ctx context.Context, n int) (mem.Seg, error) {
+	if n == 0 {
+		return mem.Seg{}, nil
+	}
+	if s, err := k.c.s.pool.Try(&k.c.acct, n); err == nil {
+		return s, nil
+	}
+	k.c.batch.flush(ctx, k.c) // which may give memory back
+	k.c.crew.Relieve()
 	return k.c.s.pool.Lease(ctx, nil, &k.c.acct, n)
 }
 
@@ -99,10 +110,74 @@ func (k *serverCall) Grant() (credits int, err error) {
 	return credits, err
 }
 
-// Post is responder.Host's.
+// Post is responder.Host's. The replies to calls that came together are posted together.
 func (k *serverCall) Post(ctx context.Context) error {
 	k.refs.Add(1) // the completion's
+	if k.more && k.exposure == nil && k.c.crew.Here(k.turn) && k.c.batch.add(k) {
+		return nil
+	}
 	return k.c.post(ctx, k.id, k.WRs, k.wc[:])
+}
+
+// replyBatch is replies that wait to be posted together: by the member of the crew that has made them, when no further call is
+// there or when it is relieved, or by who relieves it.
+type replyBatch struct {
+	n   atomic.Int32 // of replies, for a look without the lock
+	mu  sync.Mutex
+	wrs []verbs.SendWR
+	wc  [maxReplies]verbs.Completion
+}
+
+// maxReplies bounds the replies of a batch, batchWRs its work requests.
+const (
+	maxReplies = 16
+	batchWRs   = 4 * groupWRs
+)
+
+func (b *replyBatch) waits() bool { return b.n.Load() > 0 }
+
+// add takes the reply of k, which must not be waited for, and reports whether it did.
+func (b *replyBatch) add(k *serverCall) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.n.Load() == maxReplies || len(b.wrs)+len(k.WRs) > batchWRs || len(k.WRs) > groupWRs {
+		return false
+	}
+	select {
+	case k.c.sends <- struct{}{}:
+	default:
+		return false
+	}
+	k.c.busy.Add(1)
+	for i := range k.WRs {
+		k.WRs[i].ID = uint64(k.id)
+	}
+	k.WRs[len(k.WRs)-1].Signaled = true
+	b.wrs = append(b.wrs, k.WRs...)
+	b.n.Add(1)
+	return true
+}
+
+// flush posts what waits.
+func (b *replyBatch) flush(ctx context.Context, c *serverConn) {
+	if !b.waits() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.wrs) == 0 {
+		return
+	}
+	n, reaped, err := c.conn.PostAndReap(b.wrs, b.wc[:])
+	for _, w := range b.wc[:reaped] {
+		c.sent(w)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.fail(fmt.Errorf("work request %d of %d: %w", n, len(b.wrs), err))
+	}
+	clear(b.wrs)
+	b.wrs = b.wrs[:0]
+	b.n.Store(0)
 }
 
 // post posts wrs for the call of that number, in groups of which each has a
@@ -115,12 +190,8 @@ func (c *serverConn) post(ctx context.Context, id int, wrs []verbs.SendWR, wc []
 			g[i].ID = uint64(id)
 		}
 		g[len(g)-1].Signaled = true
-		select {
-		case c.sends <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.gone:
-			return errLinkDead
+		if err := c.takeToken(ctx); err != nil {
+			return err
 		}
 		c.busy.Add(1)
 		n, reaped, err := c.conn.PostAndReap(g, wc)
@@ -132,4 +203,23 @@ func (c *serverConn) post(ctx context.Context, id int, wrs []verbs.SendWR, wc []
 		}
 	}
 	return nil
+}
+
+// takeToken takes one of sends. To wait for it somebody must receive.
+func (c *serverConn) takeToken(ctx context.Context) error {
+	select {
+	case c.sends <- struct{}{}:
+		return nil
+	default:
+	}
+	c.batch.flush(ctx, c)
+	c.crew.Relieve()
+	select {
+	case c.sends <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.gone:
+		return errLinkDead
+	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// TestGrants checks after each grant that as many calls are under way as it
+// TestGrants checks after each grant that as many calls are outstanding as it
 // allows, and no more.
 func TestGrants(t *testing.T) {
 	const requested = 8
@@ -145,21 +145,18 @@ func TestSilence(t *testing.T) {
 				cancel()
 			}()
 			wantFate(t, r.do(ctx, call), transport.Unknown, context.Canceled)
-			r.mu.Lock()
-			if len(r.slots) != 1 || len(r.free) != len(r.all)-1 {
-				t.Errorf("%d calls under way", len(r.slots))
+			u := r.Usage()
+			if u.Outstanding != 1 || u.Free != r.d.cfg.Credits-1 {
+				t.Errorf("%d calls under way", u.Outstanding)
 			}
-			for _, s := range r.slots {
-				if len(s.keys) != 0 {
-					t.Errorf("%d keys left", len(s.keys))
-				}
+			if u.Keys != 0 {
+				t.Errorf("%d keys left", u.Keys)
 			}
-			r.mu.Unlock()
 			if r.d.long.Stats().Leases != 0 {
 				t.Error("long buffer not returned")
 			}
 			// The only credit is still taken, until the reply.
-			c := r.credits
+			c := r.Credits()
 			holds := func(used, forNobody int) bool {
 				u := c.Usage()
 				return u.Used == used && u.Abandoned == forNobody
@@ -174,9 +171,9 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestKeysDieWithTheCall lets the peer use keys after the call is over: it must
+// TestKeysInvalidAfterCall lets the peer use keys after the call is over: it must
 // lose its connection and touch nothing.
-func TestKeysDieWithTheCall(t *testing.T) {
+func TestKeysInvalidAfterCall(t *testing.T) {
 	for _, over := range []string{"answered", "given up"} {
 		for _, access := range []string{"write", "read", "reply chunk"} {
 			t.Run(access+" after the call was "+over, func(t *testing.T) {
@@ -291,11 +288,7 @@ func TestForeignKeyInvalidated(t *testing.T) {
 		})
 	}
 	calls.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, s := range r.slots {
-		if len(s.keys) > 0 && r.err == nil {
-			t.Errorf("call %#x has keys left", s.xid)
-		}
+	if n := r.Usage().Keys; n > 0 && r.Err() == nil {
+		t.Errorf("calls have %d keys left", n)
 	}
 }

@@ -8,10 +8,8 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/transport"
-	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/verbs"
-	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
 // dice makes choices out of a fuzzer's bytes; when they are used up, all are 0.
@@ -99,11 +97,11 @@ func (d *dice) message(xid uint32) []byte {
 func checkProps(t *testing.T, p *props) {
 	t.Helper()
 	for id, n := range p.posted {
-		if n > 0 && n < p.told {
-			t.Fatalf("receive %d of %d bytes is posted, and the peer may send %d", id, n, p.told)
+		if n > 0 && n < p.promised {
+			t.Fatalf("receive %d of %d bytes is posted, and the peer may send %d", id, n, p.promised)
 		}
 	}
-	if p.told < wire.DefaultInline2 || p.told > p.receiveMax || p.size > p.receiveMax || p.state >= propsStates || len(p.out) > maxPropsOut+1 {
+	if p.promised < wire.DefaultInline2 || p.promised > p.receiveMax || p.size > p.receiveMax || p.state >= propsStates || len(p.out) > maxPropsOut+1 {
 		t.Fatalf("%+v", p)
 	}
 	if n := p.sendLimit(); n > p.sendMax || n < min(p.sendMax, wire.DefaultInline2) {
@@ -141,71 +139,52 @@ func FuzzRequester2(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
 		d := dice(script)
-		l, a := paperLink(t)
-		l.version = versionTry
-		l.control = newControl(l, mem.Seg{})
-		n := 0
-		for xid := uint32(7); len(d) > 0 && l.broken == nil && xid < 40; xid++ {
-			c := paperCalls(a, &n)[d.byte()%3]
-			s, _ := l.takeSlot(xid)
-			s.demands = plan.Demands{}
-			for resends := 0; ; resends++ {
-				if resends > 12 {
-					t.Fatal("sent again without end")
-				}
-				for range 32 {
-					l.windows = append(l.windows, paperWindow{})
-				}
-				if err := l.marshal(context.Background(), s, xid, c); err != nil {
-					t.Fatal(err)
-				}
-				if total := s.plan.HeaderLen + s.plan.CallLen; s.plan.Call == plan.CallInline && total > s.terms.SendInline {
-					t.Fatalf("%d bytes where %d may be", total, s.terms.SendInline)
-				}
-				if inv := s.request.InvHandle; inv != 0 && !slices.Contains(s.request.Lists.Keys(nil), inv) {
-					t.Fatalf("call without the key %#x", inv)
-				}
-				copy(s.longReply.Bytes(), rpcAccepted(xid, 5))
-				l.sending(s)
-				for s.state == slotWaiting && l.broken == nil && len(d) > 0 {
-					before := l.version
-					b := d.message(xid)
-					b = b[:copy(l.bufs[0].Bytes(), b)]
-					if s.buf == 0 { // as if it had been exchanged back
-						s.buf = len(l.bufs) - 1
-					}
-					l.control.props.post(0)
-					l.reap(&verbs.Completion{ID: 0, Op: verbs.OpRecv, Len: len(b)})
-					if len(l.repost) != 1 {
-						t.Fatalf("%d receives posted for one message", len(l.repost))
-					}
-					l.control.props.took(int(l.repost[0].ID))
-					l.repost, l.wakeups, l.bad = l.repost[:0], l.wakeups[:0], 0
-					if before == versionSettled && l.version != versionSettled {
-						t.Fatal("unsettled")
-					}
-					checkProps(t, l.control.props)
-					if d.byte()%2 == 0 {
-						sendDue(t, l.control.props)
-					}
-				}
-				if s.state != slotReplied {
-					break
-				}
-				err := l.decode(s, xid, c)
-				var te *transport.Error
-				if err != nil && (!errors.As(err, &te) || te.Fate != transport.Answered) {
-					t.Fatalf("error %v", err)
-				}
-				again := err != nil && l.amend(s, err)
-				l.releaseLong(s)
-				if !again {
-					break
-				}
-				l.renew(s)
+		l, conn, a := paperLink(t, try2)
+		receives, n, sends := len(conn.recvs), 0, 0
+		settled := false
+		var xid uint32
+		conn.sent = func(b []byte) {
+			if sends++; sends > 13 {
+				t.Fatal("sent again without end")
 			}
-			l.releaseLong(s)
-			l.putSlot(s)
+			if most := l.Terms().SendInline; len(b) > most {
+				t.Fatalf("%d bytes where %d may be", len(b), most)
+			}
+			var m wire.Msg
+			if _, err := m.Parse(b); err != nil {
+				t.Fatal(err)
+			}
+			if inv := m.InvHandle; inv != 0 && !slices.Contains(m.Lists.Keys(nil), inv) {
+				t.Fatalf("call without the key %#x", inv)
+			}
+		}
+		conn.next = func() []byte {
+			if len(d) == 0 {
+				return nil
+			}
+			settled = l.settled()
+			return d.message(xid)
+		}
+		conn.reposted = func() {
+			if len(conn.recvs) != receives {
+				t.Fatalf("%d receives posted of %d", len(conn.recvs), receives)
+			}
+			if settled && !l.settled() {
+				t.Fatal("unsettled")
+			}
+			checkProps(t, l.control.props)
+			if d.byte()%2 == 0 {
+				sendDue(t, l.control.props)
+			}
+		}
+		for xid = 7; len(d) > 0 && l.Err() == nil && xid < 40; xid++ {
+			c := paperCalls(a, &n)[d.byte()%3]
+			sends = 0
+			err := l.Exchange(context.Background(), xid, c)
+			var te *transport.Error
+			if err != nil && (!errors.As(err, &te) || te.Fate != transport.Answered && l.Err() == nil) {
+				t.Fatalf("error %v", err)
+			}
 		}
 		if l.long.Stats().Leases != 0 {
 			t.Errorf("%d long buffers leased", l.long.Stats().Leases)
@@ -215,7 +194,7 @@ func FuzzRequester2(f *testing.F) {
 
 // FuzzResponder2 gives a responder a sequence of messages, on one connection:
 // each is answered once or not at all, receives are never smaller than the
-// client has been told, and replies never longer than it takes.
+// client counts on, and replies never longer than it takes.
 func FuzzResponder2(f *testing.F) {
 	for seed := range byte(24) {
 		b := make([]byte, 200)
@@ -261,7 +240,7 @@ func FuzzResponder2(f *testing.F) {
 			c.reads = make(chan struct{}, s.cfg.ReadDepth)
 			c.readable.Store(true)
 			k := <-c.free
-			c.note(verbs.Completion{ID: uint64(id), Op: verbs.OpRecv, Len: len(msg)})
+			c.learn(verbs.Completion{ID: uint64(id), Op: verbs.OpRecv, Len: len(msg)})
 			limit := c.props.sendLimit()
 			k.run(t.Context(), arrival{id, len(msg)})
 			if k.abandoned {

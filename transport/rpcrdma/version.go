@@ -15,7 +15,7 @@ import (
 type versionState uint8
 
 const (
-	// versionSettled: on the version in link.terms.
+	// versionSettled: on the version in the terms in force.
 	versionSettled versionState = iota
 	// versionTry: nothing has been sent in version 2.
 	versionTry
@@ -42,95 +42,126 @@ var versionNext = [versionStates][versionEvents]versionState{
 
 func (d *dialer) tries2() bool { return d.cfg.TryVersion2 && !d.noVersion2.Load() }
 
-// termsNow are the terms for a call that is to be sent next. l.mu is held.
-func (l *link) termsNow() plan.Terms {
-	t, cfg := l.terms, &l.d.cfg
+// Terms are those for a call that is to be sent next.
+func (c *connection) Terms() plan.Terms {
+	now, cfg := c.inForce.Load(), &c.d.cfg
+	t := now.terms
 	switch {
-	case l.version != versionSettled:
+	case now.version != versionSettled:
 		t.Version, t.ReadReplies = Version2, false
 		t.SendInline = wire.MinInline
 		t.RecvInline = min(cfg.InlineRecv, wire.DefaultInline2)
 	case t.Version == Version2:
-		t.SendInline = min(cfg.InlineSend, l.control.props.sendLimit())
-		t.RecvInline = min(cfg.InlineRecv, l.control.props.receiveLimit())
+		t.SendInline = min(cfg.InlineSend, c.control.props.sendLimit())
+		t.RecvInline = min(cfg.InlineRecv, c.control.props.receiveLimit())
 	}
 	return t
 }
 
-// sendInline is the most that a message which is no call may hold.
-func (l *link) sendInline() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.termsNow().SendInline
-}
-
-// sending notes that the call in s is about to be sent. l.mu is held.
-func (l *link) sending(s *slot) {
-	if s.terms.Version == Version2 {
-		l.version = versionNext[l.version][versionSent]
+// happens moves the choice of the version, and reports whether that settles it. c.mu is held.
+func (c *connection) happens(e versionEvent) (settled bool) {
+	now := *c.inForce.Load()
+	before := now.version
+	now.version = versionNext[before][e]
+	settled = now.version == versionSettled && before != versionSettled
+	if settled && e == versionHeard {
+		now.terms.Version, now.terms.ReadReplies = Version2, false
 	}
+	c.inForce.Store(&now)
+	return settled
 }
 
-// accepted are the versions in which messages may come. l.mu is held.
-func (l *link) accepted() Versions {
-	if l.version != versionSettled {
+// setTerms replaces the terms, by those that change makes of them. c.mu is held.
+func (c *connection) setTerms(change func(*plan.Terms)) {
+	now := *c.inForce.Load()
+	change(&now.terms)
+	c.inForce.Store(&now)
+}
+
+// settled reports whether the version is.
+func (c *connection) settled() bool { return c.inForce.Load().version == versionSettled }
+
+// Sending records that a call of the version is about to be sent.
+func (c *connection) Sending(version uint32) {
+	if version != Version2 || c.settled() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.happens(versionSent)
+}
+
+// accepted are the versions in which messages may come.
+func (c *connection) accepted() Versions {
+	now := c.inForce.Load()
+	if now.version != versionSettled {
 		return AllVersions
 	}
-	return Versions{Low: l.terms.Version, High: l.terms.Version}
+	return Versions{Low: now.terms.Version, High: now.terms.Version}
 }
 
-// agree takes the answer to a call, which settles the version if it is not yet.
+// Agree takes the answer to a call, which settles the version if it is not yet.
 // refusal is nil unless it is an error.
 // It reports whether the answer's grant counts: from the first on that is no error
-// (section 8; RFC 8166 section 3.3.3). l.mu is held.
-func (l *link) agree(h wire.Header, refusal *wire.Error) (grants bool) {
-	switch {
-	case refusal == nil || refusal.Code != wire.ErrVers:
-		l.heard(&h)
-	case l.version == versionTried && (Versions{Low: refusal.Low, High: refusal.High}).Has(Version1):
-		l.version = versionNext[l.version][versionRefuse]
-		l.d.noVersion2.Store(true)
-		l.d.noteTerms(l)
+// (section 8; RFC 8166 section 3.3.3).
+func (c *connection) Agree(h wire.Header, refusal *wire.Error) (grants bool) {
+	if refusal == nil || refusal.Code != wire.ErrVers {
+		c.heard(&h)
+	} else if (Versions{Low: refusal.Low, High: refusal.High}).Has(Version1) {
+		c.refused()
 	}
-	l.granted = l.granted || refusal == nil
-	return l.granted
+	if refusal == nil && !c.granted.Load() {
+		c.granted.Store(true)
+	}
+	return c.granted.Load()
+}
+
+// refused settles on version 1, which the server has, when the first call in version 2 is answered with ERR_VERS.
+func (c *connection) refused() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.happens(versionRefuse) {
+		c.d.noVersion2.Store(true)
+		c.noteTerms()
+	}
 }
 
 // heard settles the version when a message in version 2 is the first that comes:
-// the exchange of properties begins. l.mu is held.
-func (l *link) heard(h *wire.Header) {
-	if l.version == versionSettled || h.Version != Version2 {
+// the exchange of properties begins.
+func (c *connection) heard(h *wire.Header) {
+	if h.Version != Version2 || c.settled() {
 		return
 	}
-	l.version = versionNext[l.version][versionHeard]
-	l.terms.Version, l.terms.ReadReplies = Version2, false
-	// XIDs as far from those of calls as can be.
-	l.control.props.begin(h.XID ^ 1<<31)
-	l.control.wake()
-	l.d.noteTerms(l)
-}
-
-// gaveUp is called when the link has ended. If a call in version 2 is unanswered
-// then, the next link does not try again: section 8.2.
-func (l *link) gaveUp() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.version == versionTried {
-		l.d.noVersion2.Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.happens(versionHeard) {
+		// XIDs as far from those of calls as can be.
+		c.control.props.begin(h.XID ^ 1<<31)
+		c.control.wake()
+		c.noteTerms()
 	}
 }
 
-// noteTerms keeps the terms of l for Stats. l.mu is held, or l is not in use yet.
-func (d *dialer) noteTerms(l *link) {
-	t := transport.Terms{Version: int(l.terms.Version), InlineSend: l.terms.SendInline, InlineRecv: l.terms.RecvInline}
-	if l.version != versionSettled {
+// gaveUp is called when the connection has ended. If a call in version 2 is unanswered
+// then, the next one does not try again: section 8.2.
+func (c *connection) gaveUp() {
+	if c.inForce.Load().version == versionTried {
+		c.d.noVersion2.Store(true)
+	}
+}
+
+// noteTerms keeps the terms for Stats. c.mu is held, or c is not in use yet.
+func (c *connection) noteTerms() {
+	now, cfg := c.inForce.Load(), &c.d.cfg
+	t := transport.Terms{Version: int(now.terms.Version), InlineSend: now.terms.SendInline, InlineRecv: now.terms.RecvInline}
+	if now.version != versionSettled {
 		t.Version = Version2
 	}
 	if t.Version == Version2 {
-		now := l.control.props.inForce()
-		t.InlineSend, t.InlineRecv = min(d.cfg.InlineSend, now.send), min(d.cfg.InlineRecv, now.receive)
-		t.ReceiveSize, t.PeerReceiveSize = now.told, now.peer
+		now := c.control.props.inForce()
+		t.InlineSend, t.InlineRecv = min(cfg.InlineSend, now.send), min(cfg.InlineRecv, now.receive)
+		t.ReceiveSize, t.PeerReceiveSize = now.promised, now.peer
 		t.Backward, t.PeerBackward = now.backward.String(), now.peerBackward.String()
 	}
-	d.terms.Store(&t)
+	c.d.terms.Store(&t)
 }

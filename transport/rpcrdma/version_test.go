@@ -18,15 +18,13 @@ func TestVersionChoice(t *testing.T) {
 	const steps = 4
 	events := []string{"call sent", "message in version 2", "ERR_VERS"}
 	for n := range 81 { // 3 to the power of steps
-		l, _ := paperLink(t)
-		l.d.cfg.TryVersion2, l.version, l.control = true, versionTry, newControl(l, mem.Seg{})
+		l, _, _ := paperLink(t, try2)
 		sent, settled, name := false, uint32(0), ""
 		for k := n; len(name) < steps; k /= len(events) {
 			name += string(rune('0' + k%len(events)))
-			l.mu.Lock()
 			switch k % len(events) {
 			case 0:
-				l.sending(&slot{terms: l.termsNow()})
+				l.Sending(l.Terms().Version)
 				sent = sent || settled == 0
 			case 1:
 				l.heard(&wire.Header{XID: 5, Version: Version2})
@@ -35,15 +33,14 @@ func TestVersionChoice(t *testing.T) {
 				}
 			case 2:
 				e := wire.Error{Header: wire.Header{Version: Version2, Proc: wire.ProcError}, Code: wire.ErrVers, Low: 1, High: 1}
-				if l.agree(e.Header, &e) {
+				if l.Agree(e.Header, &e) {
 					t.Errorf("%s: an error grants credits", name)
 				}
 				if settled == 0 && sent {
 					settled = Version1
 				}
 			}
-			calls, accepts := l.termsNow().Version, l.accepted()
-			l.mu.Unlock()
+			calls, accepts := l.Terms().Version, l.accepted()
 			want, wantAccepts := settled, Versions{Low: settled, High: settled}
 			if settled == 0 {
 				want, wantAccepts = Version2, AllVersions
@@ -128,7 +125,7 @@ func TestFallsBack(t *testing.T) {
 		t.Errorf("terms %+v", terms)
 	}
 	// The grant of ERR_VERS was of one credit, and does not count.
-	if n := r.credits.Current(); n != 16 {
+	if n := r.Credits().Current(); n != 16 {
 		t.Errorf("%d credits", n)
 	}
 	l, err := r.d.Dial(within(t, patience))

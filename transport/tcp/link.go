@@ -28,7 +28,7 @@ func newLink(d *Dialer, conn net.Conn) *link {
 	l.requester = requester{conn: conn, out: &l.box, stats: &d.stats, peer: d.cfg.Addr.String(), maxRecord: d.cfg.MaxRecord}
 	l.init()
 	l.turn, l.drive = turn.New(&l.mu, l.interrupt), l.receive
-	l.in = newRecords(&countingReader{r: conn, n: &d.stats.received})
+	l.in = newRecords(&countingReader{r: newPollingReader(conn), n: &d.stats.received})
 	l.box.init(conn, &d.stats.sent, func(err error) { l.fail(fmt.Errorf("write: %w", err)) })
 	if d.cfg.Callbacks != nil {
 		l.back = newCallbacks(l)

@@ -128,5 +128,5 @@ func (q *requester) wake(x *exchange) {
 
 // errTooLongReply is the error of a call whose reply is longer than it allows.
 func errTooLongReply(x *exchange) error {
-	return fmt.Errorf("%w: reply exceeds the call's bound of %d bytes", transport.ErrProtocol, x.limit)
+	return fmt.Errorf("%w: %w: reply exceeds the call's bound of %d bytes", transport.ErrProtocol, transport.ErrReplyBound, x.limit)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmafs/rdmafs/verbs"
+	"github.com/rdmafs/rdmafs/verbs/spin"
 )
 
 const (
@@ -69,6 +70,12 @@ type receiver struct {
 	n      int
 	err    error
 	readFn func(fd uintptr) bool
+	// spin polls the socket, once in a read, before the runtime waits for it; pollFn is poll.
+	spin   spin.Spin
+	polled bool
+	fd     uintptr
+	errno  syscall.Errno
+	pollFn func() bool
 
 	// done and disarmFn are of the context for which a wake-up is set.
 	done     <-chan struct{}
@@ -87,7 +94,7 @@ func (r *receiver) init(c *conn) {
 	r.buf = make([]byte, rxBuffer)
 	r.vecs = make([]unix.Iovec, 0, 2)
 	r.sendMSN, r.readMSN = 1, 1
-	r.readFn = r.readOnce
+	r.readFn, r.pollFn = r.readOnce, r.poll
 }
 
 // arm makes the end of ctx wake Wait. Successive Waits mostly have the same ctx.
@@ -113,7 +120,7 @@ func (r *receiver) disarm() {
 // read waits for bytes and reads them. It returns early when there is a
 // completion, or when the context or the connection ended.
 func (r *receiver) read() error {
-	r.n, r.err = 0, nil
+	r.n, r.err, r.polled = 0, nil, false
 	r.vecs = r.vecs[:0]
 	if r.phase == atPayload && len(r.dst) > 0 {
 		r.vecs = appendVector(r.vecs, r.dst)
@@ -155,6 +162,13 @@ func (r *receiver) readOnce(fd uintptr) bool {
 		}
 	}
 	n, errno := readv(fd, r.vecs)
+	if errno == syscall.EAGAIN && !r.polled && r.phase == atHeader {
+		r.polled, r.fd = true, fd
+		if r.spin.Poll(r.pollFn) {
+			n, errno = r.n, r.errno
+			r.n = 0
+		}
+	}
 	switch {
 	case errno == syscall.EAGAIN:
 		return !c.cq.park() || c.dead.Load() || isDone(r.done)
@@ -176,6 +190,12 @@ func (r *receiver) readOnce(fd uintptr) bool {
 	}
 	r.hi += n
 	return true
+}
+
+// poll is one more attempt, between FPDUs, where no window is concerned. It reports whether there is something to be looked at.
+func (r *receiver) poll() bool {
+	r.n, r.errno = readv(r.fd, r.vecs)
+	return r.errno != syscall.EAGAIN || r.c.cq.n.Load() > 0 || r.c.dead.Load()
 }
 
 // placed advances dst by k bytes; the window, if any, is locked.

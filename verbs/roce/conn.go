@@ -127,6 +127,7 @@ func (c *conn) flush(now time.Duration) {
 	if c.q.Missed() {
 		c.batch.Lost()
 	}
+	c.q.Share(int(c.port.share.Load()))
 	for more := true; more; {
 		for !c.batch.Full() {
 			if more = c.q.Next(now, &c.packet); !more {

@@ -159,7 +159,7 @@ func (c *conn) connect(now time.Duration, peer *cm.Side, readsIn, readsOut uint8
 		QPN: peer.QPN, MTU: mtu,
 		SendPSN: packet.PSN(peer.PSN), RecvPSN: c.psn,
 		ReadsIn: int(readsIn), ReadsOut: int(readsOut),
-		RNRRetries: max(notReady, int(peer.RNRRetry)),
+		RNRRetries: max(notReady, int(peer.RNRRetry)), Room: int(c.port.share.Load()),
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rdmafs/rdmafs/verbs/roce/cm"
@@ -19,6 +20,9 @@ type port struct {
 	start time.Time
 	stop  chan struct{}
 	run   sync.WaitGroup
+
+	// share is how many bytes of the socket's receive buffer each connection may count on.
+	share atomic.Int64
 
 	// inbox belongs to the reader.
 	inbox *udp.Inbox
@@ -83,6 +87,7 @@ func (p *port) enter(c *conn) error {
 		if n := random24(); n > 1 && n < 1<<24-1 && p.pairs[n] == nil && !p.cm.Busy(n) {
 			c.qpn = n
 			p.pairs[n] = c
+			p.divide()
 			return nil
 		}
 	}
@@ -93,7 +98,13 @@ func (p *port) enter(c *conn) error {
 func (p *port) leave(c *conn) {
 	p.mu.Lock()
 	delete(p.pairs, c.qpn)
+	p.divide()
 	p.mu.Unlock()
+}
+
+// divide divides the socket's receive buffer among the connections. mu is held.
+func (p *port) divide() {
+	p.share.Store(int64(p.sock.Room() / max(len(p.pairs), 1)))
 }
 
 func (p *port) find(qpn uint32) *conn {
@@ -115,8 +126,7 @@ func (p *port) take(self *conn) {
 	now := p.now()
 	var h packet.Header
 	var c *conn
-	for i := range p.inbox.Packets {
-		in := &p.inbox.Packets[i]
+	for in := p.inbox.Next(); in != nil; in = p.inbox.Next() {
 		payload, err := h.Parse(in.Data)
 		if err != nil {
 			continue

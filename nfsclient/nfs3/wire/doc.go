@@ -1,5 +1,5 @@
-// Package wire is the messages of NFSv3 and MOUNT version 3 (RFC 1813), and
-// what of the port mapper and rpcbind (RFC 1833) is needed to find them.
+// Package wire is the messages of NFSv3 and MOUNT version 3 (RFC 1813), those
+// of NFSACL, which stands beside them, and what of the port mapper and rpcbind (RFC 1833) is needed to find them.
 //
 // It owns one argument and one result type per procedure, each with Append and
 // Parse; what one writes the other reads, so that a client and a server can

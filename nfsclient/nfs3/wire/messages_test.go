@@ -27,6 +27,8 @@ func newMessage(k messageKey) Message {
 	switch {
 	case k.prog == NFSProgram && k.vers == NFSVersion && int(k.proc) < len(nfsMessages):
 		pair = nfsMessages[k.proc]
+	case k.prog == ACLProgram && k.vers == ACLVersion && int(k.proc) < len(aclMessages):
+		pair = aclMessages[k.proc]
 	case k.prog == MountProgram && k.vers == MountVersion && int(k.proc) < len(mountMessages):
 		pair = mountMessages[k.proc]
 	case k.prog == RpcbindProgram && k.vers == PortmapVersion && k.proc == PortmapGetPort:
@@ -80,6 +82,12 @@ var nfsMessages = [...][2]func() Message{
 	ProcFSInfo:      {message[HandleArgs](), message[FSInfoRes]()},
 	ProcPathConf:    {message[HandleArgs](), message[PathConfRes]()},
 	ProcCommit:      {message[CommitArgs](), message[CommitRes]()},
+}
+
+var aclMessages = [...][2]func() Message{
+	ACLNull: {message[Void](), message[Void]()},
+	ACLGet:  {message[GetACLArgs](), message[GetACLRes]()},
+	ACLSet:  {message[SetACLArgs](), message[SetACLRes]()},
 }
 
 var mountMessages = [...][2]func() Message{

@@ -54,7 +54,9 @@ func (t *Tree) Read(c *Cred, n *Node, off uint64, b []byte, st *Stat) (int, bool
 	if n.pend != nil {
 		got = n.pend.overlay(b, off, got, st.Size)
 	}
-	return got, off+uint64(got) >= st.Size, nil
+	// Another WRITE may have made the file longer since it was read: nothing, and not the
+	// end, is what no server says.
+	return got, off+uint64(got) >= st.Size || got == 0 && len(b) > 0, nil
 }
 
 // dataFile refuses what has no data.

@@ -97,7 +97,7 @@ func (t *Tree) createFile(c *Cred, dir *Node, name string, how CreateHow, s *Set
 	if err != nil {
 		return nil, err
 	}
-	n, err := t.finishFile(c, fd, mode, s, st)
+	n, err := t.finishFile(c, dir, fd, mode, s, st)
 	if err != nil {
 		t.undo(dir, name, 0)
 		return nil, err
@@ -107,10 +107,10 @@ func (t *Tree) createFile(c *Cred, dir *Node, name string, how CreateHow, s *Set
 
 // finishFile gives a new file the attributes asked for and makes a node of it.
 // It takes fd, which becomes the node's to write with.
-func (t *Tree) finishFile(c *Cred, fd int, mode uint32, s *SetAttr, st *Stat) (*Node, error) {
+func (t *Tree) finishFile(c *Cred, dir *Node, fd int, mode uint32, s *SetAttr, st *Stat) (*Node, error) {
 	err := statFD(fd, st)
 	if err == nil {
-		err = t.finishAttrs(c, fd, fd, mode, s, st)
+		err = t.finishAttrs(c, dir, fd, fd, mode, s, st)
 	}
 	path := -1
 	if err == nil {
@@ -138,7 +138,7 @@ func (t *Tree) finishFile(c *Cred, fd int, mode uint32, s *SetAttr, st *Stat) (*
 
 // finishAttrs sets of s what a new file does not have yet: what the process's
 // umask took away, and everything that creating cannot give.
-func (t *Tree) finishAttrs(c *Cred, fd, wr int, mode uint32, s *SetAttr, st *Stat) error {
+func (t *Tree) finishAttrs(c *Cred, dir *Node, fd, wr int, mode uint32, s *SetAttr, st *Stat) error {
 	rest := *s
 	rest.Set &^= SetMode
 	if rest.Set&SetUID != 0 && rest.UID == st.Uid {
@@ -150,7 +150,7 @@ func (t *Tree) finishAttrs(c *Cred, fd, wr int, mode uint32, s *SetAttr, st *Sta
 	if rest.Set&SetSize != 0 && (wr < 0 || rest.Size == st.Size) {
 		rest.Set &^= SetSize
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFLNK && (mode&t.umask != 0 || rest.Set&(SetUID|SetGID) != 0 && mode&0o6000 != 0) {
+	if st.Mode&unix.S_IFMT != unix.S_IFLNK && (mode&t.umask != 0 && !inherits(dir) || rest.Set&(SetUID|SetGID) != 0 && mode&0o6000 != 0) {
 		rest.Set |= SetMode
 		rest.Mode = mode
 		if isDir(st) {
@@ -253,7 +253,7 @@ func (t *Tree) makeName(c *Cred, dir *Node, name string, mode uint32, undo int, 
 	fd, err := unix.Openat(dir.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == nil {
 		if err = statFD(fd, st); err == nil {
-			err = t.finishAttrs(c, fd, -1, mode, s, st)
+			err = t.finishAttrs(c, dir, fd, -1, mode, s, st)
 		}
 		if err != nil {
 			closeFD(fd)

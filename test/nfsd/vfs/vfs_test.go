@@ -253,3 +253,39 @@ func FuzzHandle(f *testing.F) {
 		}
 	})
 }
+
+// TestReadAtAGrowingEnd: where a file ended when it was read, the end is found, though it
+// has become longer before the size is looked at.
+func TestReadAtAGrowingEnd(t *testing.T) {
+	tr := newTree(t, Config{})
+	var st Stat
+	var ch Change
+	n, err := tr.Create(&Cred{}, tr.Root(), "f", Guarded, &SetAttr{}, [8]byte{}, &st, &ch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Put(n)
+	written := make(chan error, 1)
+	go func() {
+		var ch Change
+		for off := range uint64(5000) {
+			if _, _, err := tr.Write(&Cred{}, n, off, []byte{1}, Unstable, &ch); err != nil {
+				written <- err
+				return
+			}
+		}
+		written <- nil
+	}()
+	b := make([]byte, 1)
+	for off := uint64(0); off < 5000; {
+		got, end, err := tr.Read(&Cred{}, n, off, b, &st)
+		if err != nil || got == 0 && !end {
+			t.Errorf("at %d: %d bytes, at the end: %v, %v", off, got, end, err)
+			break
+		}
+		off += uint64(got)
+	}
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+}

@@ -32,7 +32,7 @@
 // there, a READ from the first byte that is missing. It does so on a NAK for a
 // sequence error, when a response shows that a READ response before it was
 // lost, and when nothing was acknowledged for a time that doubles with each
-// try. Each loss shrinks the window, which grows again with acknowledgements.
+// try. Each loss shrinks the window, which grows again with acknowledgements: see window.
 // A receiver that was not ready says how long to wait.
 //
 // A path may take less than the path MTU, and then only large packets are lost.

@@ -61,6 +61,9 @@ type Peer struct {
 	ReadsIn, ReadsOut int
 	// RNRRetries is how often to try again when the peer is not ready.
 	RNRRetries int
+	// Room is what this side's socket can hold for the connection, in bytes, 0 if that
+	// is not known. See QP.Share.
+	Room int
 }
 
 // QP is a queue pair.
@@ -86,8 +89,10 @@ type QP struct {
 	heard time.Duration
 	// suspect is what Suspect says.
 	suspect bool
-	// turn alternates requests and answers.
-	turn bool
+	// turn alternates requests and answers; ahead counts packets of requests that went
+	// before an acknowledgement.
+	turn  bool
+	ahead int
 }
 
 // New makes a queue pair in state Idle.
@@ -137,6 +142,15 @@ func (q *QP) Fail(err error) {
 	q.recvs.clear()
 }
 
+// Share says what this side's socket can hold for the connection now, in bytes: as much is
+// asked for by READs, and nothing better is known of the peer's socket.
+func (q *QP) Share(room int) {
+	if q.peer.Room != room && q.state != Idle {
+		q.peer.Room = room
+		q.req.window.share(room)
+	}
+}
+
 // Receive takes a packet of the peer's that is whole and from the right
 // address. It borrows payload.
 func (q *QP) Receive(now time.Duration, h *packet.Header, payload []byte) {
@@ -160,10 +174,22 @@ type Packet struct {
 	Payload mem.Vec
 }
 
+// aheadMax is how many packets of requests go before an acknowledgement. It leaves then with the
+// last of them, in one run: packets of a run have one size, but the last may be shorter.
+const aheadMax = 8
+
 // Next fills p with the next packet to send now, and reports whether there is one. The
 // payload is borrowed memory: good until the next call of any method.
 func (q *QP) Next(now time.Duration, p *Packet) bool {
 	p.Payload = p.Payload[:0]
+	if q.resp.acknowledges() {
+		if q.ahead < aheadMax && q.nextRequest(now, p) {
+			q.ahead++
+			return true
+		}
+		q.ahead = 0
+		return q.nextAnswer(now, p)
+	}
 	q.turn = !q.turn
 	if q.turn {
 		return q.nextAnswer(now, p) || q.nextRequest(now, p)

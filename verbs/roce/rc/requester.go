@@ -7,17 +7,6 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/roce/packet"
 )
 
-const (
-	// windowBytes and windowMax bound what is sent or asked for and not
-	// acknowledged: less than a socket takes by default, and than rxe queues.
-	windowBytes = 128 << 10
-	windowMax   = 64
-	windowMin   = 16
-	// readPieces is how many READ requests fill the window, if the peer takes
-	// so many: the answer to each shows what the one before has lost.
-	readPieces = 4
-)
-
 // span is a READ request on the wire, by the numbers of its responses.
 type span struct{ from, to uint64 }
 
@@ -33,10 +22,12 @@ type requester struct {
 	una, cur, top, end uint64
 	reads              []span
 
-	// window is how many numbers may be under way, limit its bound and piece
-	// that of one READ request. gained counts acknowledged numbers since the
-	// window grew, unasked packets sent since one asked for an acknowledgement.
-	window, limit, piece, gained, unasked int
+	// window says how many numbers may be under way, piece how many one READ
+	// request may ask for. unasked counts packets sent since one asked for an
+	// acknowledgement, asked is the place in ring of that one's request.
+	window         window
+	piece, unasked int
+	asked          uint64
 	// recovered is the una at which a loss was last inferred.
 	recovered uint64
 	// passed: a large packet went that way; blocked, inquire: see passage.go.
@@ -49,8 +40,8 @@ type requester struct {
 
 func (r *requester) connect(p *Peer) {
 	r.base = p.SendPSN
-	r.limit = max(min(windowMax, windowBytes/p.MTU), windowMin)
-	r.window, r.piece = r.limit, r.limit/min(readPieces, max(p.ReadsOut, 1))
+	r.window = newWindow(p.MTU, p.Room)
+	r.piece = r.window.piece(p.ReadsOut)
 	r.recovered = ^uint64(0)
 	r.reads = make([]span, 0, p.ReadsOut)
 	r.timing = timing{rto: rtoFirst}
@@ -81,8 +72,8 @@ func (q *QP) nextRequest(now time.Duration, p *Packet) bool {
 			break
 		}
 	}
-	space := r.window - r.under()
-	if space <= 0 {
+	space := r.window.size - r.under()
+	if space <= 0 || r.next-r.ring.head >= requestsMax {
 		return false
 	}
 	done := int(r.cur - e.seq)
@@ -117,7 +108,7 @@ func (q *QP) readPacket(p *Packet, e *entry, done, n int) {
 	h := q.begin(p, packet.ReadRequest, q.req.psn(q.req.cur))
 	h.AckReq = true
 	h.RETH = packet.RETH{VA: e.addr + uint64(off), RKey: e.rkey, Len: uint32(min(e.total-off, n*q.peer.MTU))}
-	q.req.unasked = 0
+	q.req.ask()
 }
 
 // dataPacket is packet number done of e.
@@ -138,11 +129,14 @@ func (q *QP) dataPacket(p *Packet, e *entry, done int) {
 	p.Payload = e.local.Slice(p.Payload, off, n)
 	h.PadCount = uint8(-n & 3)
 	r.unasked++
-	if last && !q.dataFollows() || r.under()+1 >= r.window || r.unasked >= max(r.window/4, 1) {
+	if last && !q.dataFollows() || r.under()+1 >= r.window.size || r.unasked >= r.window.size/4 || r.next-r.asked >= requestsMax/4 {
 		h.AckReq = true
-		r.unasked = 0
+		r.ask()
 	}
 }
+
+// ask records that a packet of the current request asks for an acknowledgement.
+func (r *requester) ask() { r.unasked, r.asked = 0, r.next }
 
 // dataFollows reports whether the request after next is one whose packets may ask
 // for the acknowledgement instead.
@@ -236,11 +230,7 @@ func (q *QP) progress(now time.Duration, to uint64) {
 		r.passed[way(e.op)] = true
 	}
 	r.blocked.count = 0
-	r.gained += int(to - r.una)
-	if r.gained >= r.window && r.window < r.limit {
-		r.window++
-		r.gained = 0
-	}
+	r.window.grow(int(to - r.una))
 	r.una = to
 	r.cur = max(r.cur, to)
 	gone := 0
@@ -274,8 +264,7 @@ func (q *QP) readResponse(now time.Duration, h *packet.Header, payload []byte) {
 // lost goes back to una because something was lost on the way.
 func (q *QP) lost() {
 	r := &q.req
-	r.window = max(r.window*3/4, windowMin)
-	r.gained = 0
+	r.window.shrink()
 	if r.timing.again() {
 		q.Fail(ErrRetries)
 		return
@@ -286,7 +275,7 @@ func (q *QP) lost() {
 func (r *requester) rewind() {
 	r.cur, r.next = r.una, r.ring.head
 	r.reads = r.reads[:0]
-	r.unasked = 0
+	r.ask()
 	r.timing.unsample()
 }
 

@@ -51,7 +51,7 @@ func (b *bench) long(op verbs.Op, packets int) {
 // before it is full, and each acknowledgement lets as much follow.
 func TestWindow(t *testing.T) {
 	b := established(t)
-	limit := b.q.req.limit
+	limit := b.q.req.window.limit
 	b.long(verbs.OpSend, 3*limit)
 	sent := b.wantSent("first window", 0, limit)
 	asked := 0
@@ -81,7 +81,7 @@ func TestWindow(t *testing.T) {
 // TestSequenceNAK goes back to what the peer names, and shrinks the window.
 func TestSequenceNAK(t *testing.T) {
 	b := established(t)
-	limit := b.q.req.limit
+	limit := b.q.req.window.limit
 	b.long(verbs.OpWrite, limit)
 	b.wantSent("all", 0, limit)
 	b.answers(0, packet.Acknowledge, synSequence, 5, 0)
@@ -409,6 +409,32 @@ func TestMissed(t *testing.T) {
 		}
 		if b.q.Missed() {
 			t.Errorf("%s: reported twice", name)
+		}
+	}
+}
+
+// TestAcknowledgementLast: an acknowledgement leaves behind the requests that are sent with it, but
+// never waits for many.
+func TestAcknowledgementLast(t *testing.T) {
+	for requests, want := range map[int]int{0: 0, 1: 1, aheadMax: aheadMax, aheadMax + 5: aheadMax} {
+		b := &bench{side: newSide(t, 64, 8)}
+		b.recv(1, b.arena.Seg(0, benchRecv))
+		p := plainPeer
+		b.q.Connect(0, p)
+		b.q.Establish()
+		for range requests {
+			b.post(verbs.SendWR{Op: verbs.OpSend, Local: mem.Vec{b.arena.Seg(0, 8)}})
+		}
+		b.feed(packet.Header{Op: packet.SendOnly, AckReq: true}, 0, 8)
+		at := -1
+		out := b.out()
+		for i, h := range out {
+			if h.Op == packet.Acknowledge {
+				at = i
+			}
+		}
+		if at != want || len(out) != requests+1 {
+			t.Errorf("%d requests: %d packets, the acknowledgement is number %d, want %d", requests, len(out), at, want)
 		}
 	}
 }

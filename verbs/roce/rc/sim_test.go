@@ -152,7 +152,7 @@ func (l *link) pump() {
 	var p Packet
 	for i, s := range l.sides {
 		for s.q.Next(l.now, &p) {
-			if under, w := s.q.req.under(), s.q.req.limit; under > w {
+			if under, w := s.q.req.under(), s.q.req.window.limit; under > w {
 				l.t.Fatalf("%d packets under way, limit %d", under, w)
 			}
 			if l.tap != nil && !l.tap(s, &p) {

@@ -61,7 +61,7 @@ func parse(args []string) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("rdmafs-nfsd", flag.ContinueOnError)
 	f.Func("export", "`DIR[:option,…]` to export, may be repeated; options: ro, async, lossy, root_squash,\n"+
-		"no_root_squash, all_squash, anonuid=, anongid=, path=, id=, secure, inode_handles", func(v string) error {
+		"no_root_squash, all_squash, anonuid=, anongid=, path=, id=, secure, inode_handles, acl", func(v string) error {
 		x, err := nfsd.ParseExport(v)
 		o.cfg.Exports = append(o.cfg.Exports, x)
 		return err

@@ -1,0 +1,154 @@
+package nlm
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nlm/ranges"
+	"github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
+)
+
+// Restarted says that the server may have restarted, and have lost our locks.
+func (c *Client) Restarted() {
+	c.mu.Lock()
+	c.epoch++
+	c.mu.Unlock()
+	c.wake()
+}
+
+// wake has locks recovered.
+func (c *Client) wake() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (c *Client) now() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.epoch
+}
+
+// runRecover recovers locks whenever the server may have lost them, and calls it
+// now and then while some are held.
+func (c *Client) runRecover() {
+	t := time.NewTicker(c.cf.heartbeat)
+	defer t.Stop()
+	for {
+		select {
+		case <-c.ending.Done():
+			return
+		case <-c.kick:
+			c.recover()
+		case <-t.C:
+			c.mu.Lock()
+			any := c.heldRanges > 0
+			c.mu.Unlock()
+			if any {
+				// What is wrong shows as a connection that is lost.
+				_ = c.once(c.ending, nfsclient.Cred{}, wire.ProcNull, nil, nil, 0)
+			}
+		}
+	}
+}
+
+// tally is what came of the locks that were held.
+type tally struct{ reclaimed, retaken, lost int }
+
+// recover gets the locks of all holders back, those first for which the server
+// needs no more time.
+func (c *Client) recover() {
+	c.mu.Lock()
+	var queue []*holder
+	for _, h := range c.holders {
+		if len(h.set) > 0 {
+			h.users++
+			queue = append(queue, h)
+		}
+	}
+	c.mu.Unlock()
+	if len(queue) == 0 {
+		return
+	}
+	c.cf.Log.Info(fmt.Sprintf("locks on %s: the server may have restarted: getting the locks of %d owners back", c.cf.Host, len(queue)))
+	var t tally
+	unable := map[*holder]int{}
+	for len(queue) > 0 {
+		var again []*holder
+		for _, h := range queue {
+			if c.takeTurn(c.ending, h) != nil {
+				c.leave(h)
+				continue
+			}
+			done := c.restore(h, &t, unable)
+			h.giveTurn()
+			if done {
+				c.leave(h)
+			} else {
+				again = append(again, h)
+			}
+		}
+		if queue = again; len(queue) > 0 {
+			_ = c.pause(c.ending, c.cf.gracePause) // its end is seen above
+		}
+	}
+	c.cf.Log.Info(fmt.Sprintf("locks on %s: %d reclaimed, %d taken again outside of the grace period, %d lost", c.cf.Host, t.reclaimed, t.retaken, t.lost))
+}
+
+// restore gets back what h holds, with the turn. It reports whether that is settled;
+// otherwise it starts over.
+func (c *Client) restore(h *holder, t *tally, unable map[*holder]int) bool {
+	var now tally
+	for _, r := range h.set {
+		m := machine{at: held, unable: unable[h]}
+		reclaimed := false
+		var last wire.Stat
+		act := m.next(evRestart)
+		for act == actReclaim || act == actLock {
+			reclaimed = act == actReclaim
+			s, err := c.lock(c.calls, h, r, reclaimed)
+			switch {
+			case c.ending.Err() != nil:
+				return true // Close gives back what there is
+			case err == nil:
+				last, act = s, m.next(status(s))
+			case errors.Is(err, errSilence):
+				act = m.next(evSilence)
+			default:
+				last, act = wire.Failed, m.next(evUnable)
+			}
+		}
+		unable[h] = m.unable
+		switch {
+		case act == actPause:
+			return false
+		case m.at == lost:
+			now.lost++
+			c.lose(h, r, last)
+		case reclaimed:
+			now.reclaimed++
+		default:
+			now.retaken++
+		}
+	}
+	t.reclaimed, t.retaken, t.lost = t.reclaimed+now.reclaimed, t.retaken+now.retaken, t.lost+now.lost
+	return true
+}
+
+// lose drops a range that somebody else may have by now, with the turn, and tells
+// who uses the file.
+func (c *Client) lose(h *holder, r ranges.Range, s wire.Stat) {
+	c.change(h, h.set.Unlock(r.First, r.Last))
+	err := c.fail(LostLock, syscall.EIO, "a lock was lost when the server restarted", "close the file and open it anew", fmt.Errorf("the server answered: %v", s))
+	c.cf.Log.Warn(fmt.Sprintf("%v, on bytes %d to %d of the file with handle %x", err, r.First, r.Last, string(h.handle)))
+	c.mu.Lock()
+	w := c.watcher
+	c.mu.Unlock()
+	if w != nil {
+		w.Lost(h.handle, err)
+	}
+}
