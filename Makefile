@@ -14,7 +14,7 @@ REPORT  := $(GO) run ./test/report
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null && test -e /usr/include/infiniband/verbs.h && \
 	test -e /usr/include/rdma/rdma_cma.h && echo 1 || echo 0)
 
-.PHONY: all build setup demo test test-race torture test-knfsd bench bench-scale bench-knfsd check fuzz clean
+.PHONY: all build setup demo test test-race torture test-programs test-knfsd bench bench-scale bench-knfsd check fuzz clean
 
 all: build
 
@@ -45,6 +45,12 @@ test-race:
 torture: setup build
 	$(GO) build -o $(BIN)/torture ./test/torture/cmd/torture
 	@$(BIN)/torture $${TORTURE:+-for $$TORTURE} -seed $${TORTURE_SEED:-0} -cells "$${TORTURE_CELLS:-}" $${TORTURE_LONG:+-long}
+
+# Everyday programs on two mounts of the embedded server; PROGRAMS="-quick", names of files in
+# test/programs/check, or -source SERVER:/EXPORT -words OPTIONS for another server.
+test-programs: setup build
+	@test/programs/setup
+	@test/programs/run $(PROGRAMS)
 
 # The real Linux server and client, in qemu, one guest at a time.
 test-knfsd: setup build

@@ -3,6 +3,8 @@ package rdmafs
 import (
 	"fmt"
 	"testing"
+
+	"github.com/rdmafs/rdmafs/test/must"
 )
 
 // BenchmarkReadAt reads a file of 16 MiB, in pieces.
@@ -11,8 +13,8 @@ func BenchmarkReadAt(b *testing.B) {
 		v := serve(b)
 		f := v.open(b, network)
 		const size = 16 << 20
-		check(b, f.WriteFile("file", make([]byte, size), 0o600))
-		o := must[*File](b)(f.OpenFile("file", 0, 0))
+		must.Do(b, f.WriteFile("file", make([]byte, size), 0o600))
+		o := must.Get[*File](b)(f.OpenFile("file", 0, 0))
 		for _, n := range []int{4 << 10, 1 << 20} {
 			b.Run(fmt.Sprintf("%s/%dKiB", network, n>>10), func(b *testing.B) {
 				buf := make([]byte, n)
@@ -20,12 +22,12 @@ func BenchmarkReadAt(b *testing.B) {
 				b.ReportAllocs()
 				off := int64(0)
 				for b.Loop() {
-					must[int](b)(o.ReadAt(buf, off))
+					must.Get[int](b)(o.ReadAt(buf, off))
 					off = (off + int64(n)) % size
 				}
 			})
 		}
-		check(b, o.Close())
+		must.Do(b, o.Close())
 	}
 }
 

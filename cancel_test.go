@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/test/must"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 )
 
@@ -41,7 +42,7 @@ func TestContext(t *testing.T) {
 			s, v := newSilent(t)
 			v.tree(t)
 			f := v.open(t, network)
-			o := must[*File](t)(f.OpenFile("d/b", 0, 0))
+			o := must.Get[*File](t)(f.OpenFile("d/b", 0, 0))
 			s.proc.Store(wire.ProcRead)
 			ctx, cancel := context.WithCancelCause(context.Background())
 			ended, other := make(chan error), make(chan error)
@@ -62,7 +63,7 @@ func TestContext(t *testing.T) {
 			if n, err := o.Read(make([]byte, 10)); n != 10 || err != nil {
 				t.Errorf("Read afterwards: %d, %v", n, err)
 			}
-			check(t, o.Close())
+			must.Do(t, o.Close())
 		})
 	}
 }
@@ -74,9 +75,9 @@ func TestCloseGivesUp(t *testing.T) {
 		t.Run(network, func(t *testing.T) {
 			s, v := newSilent(t)
 			f := v.open(t, network)
-			o := must[*File](t)(f.Create("file"))
+			o := must.Get[*File](t)(f.Create("file"))
 			s.proc.Store(wire.ProcWrite)
-			must[int](t)(o.Write([]byte("never written")))
+			must.Get[int](t)(o.Write([]byte("never written")))
 			waits := make(chan error)
 			go func() { waits <- o.Sync() }()
 			<-s.asked

@@ -15,26 +15,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/test/must"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 )
-
-// must fails the test for an error.
-func must[T any](t testing.TB) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // onBoth runs a test over TCP and over iWARP.
 func onBoth(t *testing.T, test func(t *testing.T, v *server, f *FS)) {
@@ -49,7 +32,7 @@ func onBoth(t *testing.T, test func(t *testing.T, v *server, f *FS)) {
 // content is what the server has on its disk.
 func (v *server) content(t testing.TB, name string) string {
 	t.Helper()
-	return string(must[[]byte](t)(os.ReadFile(filepath.Join(v.dir, name))))
+	return string(must.Get[[]byte](t)(os.ReadFile(filepath.Join(v.dir, name))))
 }
 
 func random(n int) []byte {
@@ -63,24 +46,24 @@ func random(n int) []byte {
 func TestSequential(t *testing.T) {
 	onBoth(t, func(t *testing.T, v *server, f *FS) {
 		want := random(5<<20 + 17)
-		o := must[*File](t)(f.Create("file"))
+		o := must.Get[*File](t)(f.Create("file"))
 		if n, err := io.Copy(o, bytes.NewReader(want)); err != nil || n != int64(len(want)) {
 			t.Fatal(n, err)
 		}
-		if pos := must[int64](t)(o.Seek(0, io.SeekCurrent)); pos != int64(len(want)) {
+		if pos := must.Get[int64](t)(o.Seek(0, io.SeekCurrent)); pos != int64(len(want)) {
 			t.Errorf("position %d behind the last write", pos)
 		}
-		if pos := must[int64](t)(o.Seek(-int64(len(want)), io.SeekEnd)); pos != 0 {
+		if pos := must.Get[int64](t)(o.Seek(-int64(len(want)), io.SeekEnd)); pos != 0 {
 			t.Errorf("position %d at the start", pos)
 		}
-		if got := must[[]byte](t)(io.ReadAll(o)); !bytes.Equal(got, want) {
+		if got := must.Get[[]byte](t)(io.ReadAll(o)); !bytes.Equal(got, want) {
 			t.Error("reads something else before it is written")
 		}
-		check(t, o.Close())
+		must.Do(t, o.Close())
 		if got := v.content(t, "file"); got != string(want) {
 			t.Error("the server has something else after Close")
 		}
-		if got := must[[]byte](t)(f.ReadFile("file")); !bytes.Equal(got, want) {
+		if got := must.Get[[]byte](t)(f.ReadFile("file")); !bytes.Equal(got, want) {
 			t.Error("ReadFile reads something else")
 		}
 	})
@@ -89,22 +72,22 @@ func TestSequential(t *testing.T) {
 // TestAppend: O_APPEND writes at the end, and the position follows.
 func TestAppend(t *testing.T) {
 	onBoth(t, func(t *testing.T, v *server, f *FS) {
-		check(t, f.WriteFile("log", []byte("one\n"), 0o644))
-		o := must[*File](t)(f.OpenFile("log", os.O_RDWR|os.O_APPEND, 0))
+		must.Do(t, f.WriteFile("log", []byte("one\n"), 0o644))
+		o := must.Get[*File](t)(f.OpenFile("log", os.O_RDWR|os.O_APPEND, 0))
 		for _, line := range []string{"two\n", "three\n"} {
-			must[int](t)(o.WriteString(line))
+			must.Get[int](t)(o.WriteString(line))
 		}
-		if pos := must[int64](t)(o.Seek(0, io.SeekCurrent)); pos != 14 {
+		if pos := must.Get[int64](t)(o.Seek(0, io.SeekCurrent)); pos != 14 {
 			t.Errorf("position %d", pos)
 		}
-		must[int64](t)(o.Seek(4, io.SeekStart))
-		if got := must[[]byte](t)(io.ReadAll(o)); string(got) != "two\nthree\n" {
+		must.Get[int64](t)(o.Seek(4, io.SeekStart))
+		if got := must.Get[[]byte](t)(io.ReadAll(o)); string(got) != "two\nthree\n" {
 			t.Errorf("reads %q", got)
 		}
 		if _, err := o.WriteAt([]byte("x"), 0); err == nil {
 			t.Error("WriteAt wrote")
 		}
-		check(t, o.Close())
+		must.Do(t, o.Close())
 		if got := v.content(t, "log"); got != "one\ntwo\nthree\n" {
 			t.Errorf("the server has %q", got)
 		}
@@ -117,7 +100,7 @@ func TestConcurrent(t *testing.T) {
 	onBoth(t, func(t *testing.T, v *server, f *FS) {
 		const workers, size, step = 8, 256 << 10, 7001
 		want := random(workers * size)
-		o := must[*File](t)(f.Create("file"))
+		o := must.Get[*File](t)(f.Create("file"))
 		var all sync.WaitGroup
 		for w := range workers {
 			all.Go(func() {
@@ -136,12 +119,12 @@ func TestConcurrent(t *testing.T) {
 			})
 		}
 		all.Wait()
-		check(t, o.Sync())
+		must.Do(t, o.Sync())
 		if v.content(t, "file") != string(want) {
 			t.Error("the server has something else after Sync")
 		}
 		// Readers of one position share the file out among them.
-		must[int64](t)(o.Seek(0, io.SeekStart))
+		must.Get[int64](t)(o.Seek(0, io.SeekStart))
 		var sum atomic.Int64
 		for range workers {
 			all.Go(func() {
@@ -162,7 +145,7 @@ func TestConcurrent(t *testing.T) {
 		if n, err := o.ReadAt(nil, int64(len(want))); n != 0 || err != nil {
 			t.Errorf("ReadAt of nothing: %d, %v", n, err)
 		}
-		check(t, o.Close())
+		must.Do(t, o.Close())
 	})
 }
 
@@ -170,21 +153,21 @@ func TestConcurrent(t *testing.T) {
 // file, and before it need not be.
 func TestSync(t *testing.T) {
 	onBoth(t, func(t *testing.T, v *server, f *FS) {
-		o := must[*File](t)(f.OpenFile("file", os.O_RDWR|os.O_CREATE, 0o600))
+		o := must.Get[*File](t)(f.OpenFile("file", os.O_RDWR|os.O_CREATE, 0o600))
 		for n, save := range []func() error{o.Sync, f.Sync, o.Close} {
 			text := strings.Repeat("x", n+1)
-			must[int](t)(o.WriteAt([]byte(text), 0))
-			check(t, save())
+			must.Get[int](t)(o.WriteAt([]byte(text), 0))
+			must.Do(t, save())
 			if got := v.content(t, "file"); got != text {
 				t.Errorf("the server has %q after save %d", got, n)
 			}
 		}
-		direct := must[*File](t)(f.OpenFile("file", os.O_WRONLY|os.O_SYNC, 0))
-		must[int](t)(direct.Write([]byte("at once")))
+		direct := must.Get[*File](t)(f.OpenFile("file", os.O_WRONLY|os.O_SYNC, 0))
+		must.Get[int](t)(direct.Write([]byte("at once")))
 		if got := v.content(t, "file"); got != "at once" {
 			t.Errorf("the server has %q after a write with O_SYNC", got)
 		}
-		check(t, direct.Close())
+		must.Do(t, direct.Close())
 	})
 }
 
@@ -196,18 +179,18 @@ func TestCrash(t *testing.T) {
 			v := serve(t, func(c *nfsd.Config) { c.Exports[0].Lossy = true })
 			f := v.open(t, network)
 			want := random(3 << 20)
-			o := must[*File](t)(f.Create("file"))
-			must[int](t)(o.WriteAt(want[:1<<20], 0))
-			check(t, o.Sync())
-			must[int](t)(o.WriteAt(want[1<<20:], 1<<20)) // sent, and not committed
-			must[fs.FileInfo](t)(o.Stat())
-			check(t, v.Crash())
+			o := must.Get[*File](t)(f.Create("file"))
+			must.Get[int](t)(o.WriteAt(want[:1<<20], 0))
+			must.Do(t, o.Sync())
+			must.Get[int](t)(o.WriteAt(want[1<<20:], 1<<20)) // sent, and not committed
+			must.Get[fs.FileInfo](t)(o.Stat())
+			must.Do(t, v.Crash())
 			if got := v.content(t, "file"); len(got) < 1<<20 || got[:1<<20] != string(want[:1<<20]) {
 				t.Error("the crash took what Sync had acknowledged")
 			} else if len(got) == len(want) {
 				t.Log("the crash took nothing")
 			}
-			check(t, o.Close())
+			must.Do(t, o.Close())
 			if v.content(t, "file") != string(want) {
 				t.Error("the server has something else after Close")
 			}
@@ -223,15 +206,15 @@ func TestWriteErrors(t *testing.T) {
 		t.Run(network, func(t *testing.T) {
 			v := serve(t, full)
 			f := v.open(t, network)
-			o := must[*File](t)(f.Create("told"))
-			must[int](t)(o.Write([]byte("lost")))
+			o := must.Get[*File](t)(f.Create("told"))
+			must.Get[int](t)(o.Write([]byte("lost")))
 			err := o.Close()
 			var pe *fs.PathError
 			if !errors.As(err, &pe) || pe.Op != "close" || pe.Path != "told" || pe.Err != syscall.ENOSPC {
 				t.Errorf("Close: %#v", err)
 			}
-			o = must[*File](t)(f.Create("untold"))
-			must[int](t)(o.Write([]byte("lost")))
+			o = must.Get[*File](t)(f.Create("untold"))
+			must.Get[int](t)(o.Write([]byte("lost")))
 			err = f.Close(context.Background())
 			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), `"/untold"`) {
 				t.Errorf("FS.Close: %v", err)
@@ -247,8 +230,8 @@ func TestWriteErrors(t *testing.T) {
 func TestClosed(t *testing.T) {
 	v := serve(t)
 	f := v.open(t, "tcp")
-	o := must[*File](t)(f.Create("a"))
-	check(t, o.Close())
+	o := must.Get[*File](t)(f.Create("a"))
+	must.Do(t, o.Close())
 	for what, err := range map[string]error{
 		"Close":  o.WithContext(context.Background()).Close(),
 		"Read":   second(o.Read(make([]byte, 1))),
@@ -261,10 +244,10 @@ func TestClosed(t *testing.T) {
 			t.Errorf("%s after Close: %v", what, err)
 		}
 	}
-	o, d := must[*File](t)(f.Create("b")), must[fs.File](t)(f.Open("."))
-	must[int](t)(o.Write([]byte("safe")))
+	o, d := must.Get[*File](t)(f.Create("b")), must.Get[fs.File](t)(f.Open("."))
+	must.Get[int](t)(o.Write([]byte("safe")))
 	view := f.WithContext(context.Background())
-	check(t, f.Close(context.Background()))
+	must.Do(t, f.Close(context.Background()))
 	if got := v.content(t, "b"); got != "safe" {
 		t.Errorf("the server has %q after FS.Close", got)
 	}

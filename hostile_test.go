@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/test/hostile"
+	"github.com/rdmafs/rdmafs/test/must"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -29,7 +30,7 @@ func TestHostileServer(t *testing.T) {
 				}
 			})
 			names := v.tree(t)
-			f := must[*FS](t)(Open(context.Background(), loopback, v.options(t, "tcp", "noac,soft")))
+			f := must.Get[*FS](t)(Open(context.Background(), loopback, v.options(t, "tcp", "noac,soft")))
 			liar.Set(&lie)
 			for n := range 15 {
 				for _, name := range names {
@@ -67,7 +68,7 @@ func TestHostileServer(t *testing.T) {
 				t.Error("no lie was told")
 			}
 			for _, name := range []string{"a", "d/b", "d/e/c"} {
-				if got := must[[]byte](t)(f.ReadFile(name)); string(got) != v.content(t, name) {
+				if got := must.Get[[]byte](t)(f.ReadFile(name)); string(got) != v.content(t, name) {
 					t.Errorf("%s is another when the truth is told", name)
 				}
 			}

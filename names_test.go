@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rdmafs/rdmafs/test/must"
 )
 
 // TestErrors: errors are those that package io/fs and syscall name, in a
@@ -18,9 +20,9 @@ import (
 func TestErrors(t *testing.T) {
 	onBoth(t, func(t *testing.T, v *server, f *FS) {
 		v.tree(t)
-		check(t, os.Symlink("loop", filepath.Join(v.dir, "loop")))
-		check(t, os.Mkdir(filepath.Join(v.dir, "private"), 0))
-		check(t, syscall.Mkfifo(filepath.Join(v.dir, "fifo"), 0o666))
+		must.Do(t, os.Symlink("loop", filepath.Join(v.dir, "loop")))
+		must.Do(t, os.Mkdir(filepath.Join(v.dir, "private"), 0))
+		must.Do(t, syscall.Mkfifo(filepath.Join(v.dir, "fifo"), 0o666))
 		nobody := f.WithUser(User{UID: 4711, GID: 4711})
 		for _, c := range []struct {
 			what string
@@ -82,17 +84,17 @@ func TestErrors(t *testing.T) {
 func TestLinks(t *testing.T) {
 	onBoth(t, func(t *testing.T, v *server, f *FS) {
 		v.tree(t)
-		check(t, os.WriteFile(filepath.Join(filepath.Dir(v.dir), "outside"), nil, 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(filepath.Dir(v.dir), "outside"), nil, 0o644))
 		for name, to := range map[string]string{
 			"away": "../../../outside", "top": "/", "parent": "..", "slash": "d/e/", "chain": "parent/top/d/up", "new": "d/made",
 		} {
-			check(t, os.Symlink(to, filepath.Join(v.dir, name)))
+			must.Do(t, os.Symlink(to, filepath.Join(v.dir, name)))
 		}
-		check(t, os.Symlink("a/", filepath.Join(v.dir, "nodir")))
+		must.Do(t, os.Symlink("a/", filepath.Join(v.dir, "nodir")))
 		for name, want := range map[string]string{
 			"link": "d/b", "d/up": "a", "root": "a", "top/a": "a", "parent/d/b": "d/b", "slash/c": "d/e/c", "chain": "a", "dlink/c": "d/e/c",
 		} {
-			if got := must[[]byte](t)(f.ReadFile(name)); string(got) != v.content(t, want) {
+			if got := must.Get[[]byte](t)(f.ReadFile(name)); string(got) != v.content(t, want) {
 				t.Errorf("%s is not %s", name, want)
 			}
 		}
@@ -102,15 +104,15 @@ func TestLinks(t *testing.T) {
 		if _, err := f.Stat("nodir"); !errors.Is(err, syscall.ENOTDIR) {
 			t.Errorf("a link to a file that is to be a directory: %v", err)
 		}
-		check(t, f.WriteFile("new", []byte("through the link"), 0o644))
+		must.Do(t, f.WriteFile("new", []byte("through the link"), 0o644))
 		if got := v.content(t, "d/made"); got != "through the link" {
 			t.Errorf("made %q", got)
 		}
-		check(t, f.Symlink("anything at all", "made"))
-		if got := must[string](t)(f.ReadLink("made")); got != "anything at all" {
+		must.Do(t, f.Symlink("anything at all", "made"))
+		if got := must.Get[string](t)(f.ReadLink("made")); got != "anything at all" {
 			t.Errorf("readlink: %q", got)
 		}
-		if info := must[fs.FileInfo](t)(f.Lstat("made")); info.Mode().Type() != fs.ModeSymlink {
+		if info := must.Get[fs.FileInfo](t)(f.Lstat("made")); info.Mode().Type() != fs.ModeSymlink {
 			t.Errorf("lstat: %v", info)
 		}
 	})
@@ -119,49 +121,49 @@ func TestLinks(t *testing.T) {
 // TestChanges makes, renames and removes, and looks on the server.
 func TestChanges(t *testing.T) {
 	onBoth(t, func(t *testing.T, v *server, f *FS) {
-		check(t, f.MkdirAll("one/two/three", 0o755))
-		check(t, f.MkdirAll("one/two", 0o755))
-		check(t, f.WriteFile("one/two/file", []byte("content"), 0o640))
+		must.Do(t, f.MkdirAll("one/two/three", 0o755))
+		must.Do(t, f.MkdirAll("one/two", 0o755))
+		must.Do(t, f.WriteFile("one/two/file", []byte("content"), 0o640))
 		if err := f.MkdirAll("one/two/file/four", 0o755); !errors.Is(err, syscall.ENOTDIR) {
 			t.Errorf("MkdirAll below a file: %v", err)
 		}
-		check(t, f.Rename("one/two/file", "moved"))
-		check(t, f.Link("moved", "one/linked"))
+		must.Do(t, f.Rename("one/two/file", "moved"))
+		must.Do(t, f.Link("moved", "one/linked"))
 		if got := v.content(t, "one/linked"); got != "content" {
 			t.Errorf("linked: %q", got)
 		}
-		check(t, f.Chmod("moved", 0o600|fs.ModeSetgid|fs.ModeSticky))
+		must.Do(t, f.Chmod("moved", 0o600|fs.ModeSetgid|fs.ModeSticky))
 		when := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
-		check(t, f.Chtimes("moved", time.Time{}, when))
-		check(t, f.Truncate("moved", 3))
-		check(t, f.Chtimes("moved", time.Time{}, when))
-		info := must[fs.FileInfo](t)(f.Stat("moved"))
+		must.Do(t, f.Chtimes("moved", time.Time{}, when))
+		must.Do(t, f.Truncate("moved", 3))
+		must.Do(t, f.Chtimes("moved", time.Time{}, when))
+		info := must.Get[fs.FileInfo](t)(f.Stat("moved"))
 		if info.Mode() != 0o600|fs.ModeSetgid|fs.ModeSticky || info.Size() != 3 || !info.ModTime().Equal(when) {
 			t.Errorf("%v", info)
 		}
 		st := info.Sys().(*syscall.Stat_t)
 		var want syscall.Stat_t
-		check(t, syscall.Stat(filepath.Join(v.dir, "moved"), &want))
+		must.Do(t, syscall.Stat(filepath.Join(v.dir, "moved"), &want))
 		if st.Mode != want.Mode || st.Uid != want.Uid || st.Nlink != 2 || st.Mtim != want.Mtim || st.Ino != want.Ino {
 			t.Errorf("%+v, on the server %+v", st, want)
 		}
-		o := must[*File](t)(f.OpenFile("moved", os.O_RDWR, 0))
-		check(t, f.Remove("moved"))
-		check(t, f.Remove("one/linked"))
-		if got := must[[]byte](t)(io.ReadAll(o)); string(got) != "con" {
+		o := must.Get[*File](t)(f.OpenFile("moved", os.O_RDWR, 0))
+		must.Do(t, f.Remove("moved"))
+		must.Do(t, f.Remove("one/linked"))
+		if got := must.Get[[]byte](t)(io.ReadAll(o)); string(got) != "con" {
 			t.Errorf("a removed file reads %q", got)
 		}
-		check(t, o.Truncate(1))
-		check(t, o.Chmod(0o400))
-		if info := must[fs.FileInfo](t)(o.Stat()); info.Size() != 1 || info.Mode() != 0o400 {
+		must.Do(t, o.Truncate(1))
+		must.Do(t, o.Chmod(0o400))
+		if info := must.Get[fs.FileInfo](t)(o.Stat()); info.Size() != 1 || info.Mode() != 0o400 {
 			t.Errorf("%v", info)
 		}
-		check(t, o.Close())
-		check(t, f.Remove("one/two/three"))
-		check(t, f.Remove("one/two"))
-		check(t, f.Remove("one"))
-		check(t, f.Sync())
-		if left := must[[]os.DirEntry](t)(os.ReadDir(v.dir)); len(left) > 0 {
+		must.Do(t, o.Close())
+		must.Do(t, f.Remove("one/two/three"))
+		must.Do(t, f.Remove("one/two"))
+		must.Do(t, f.Remove("one"))
+		must.Do(t, f.Sync())
+		if left := must.Get[[]os.DirEntry](t)(os.ReadDir(v.dir)); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
 	})
@@ -175,10 +177,10 @@ func TestReadDir(t *testing.T) {
 		for n := range 300 {
 			name := strings.Repeat("n", n%200+1) + "\xff" + string(rune('a'+n/200))
 			want = append(want, name)
-			check(t, os.WriteFile(filepath.Join(v.dir, name), nil, 0o644))
+			must.Do(t, os.WriteFile(filepath.Join(v.dir, name), nil, 0o644))
 		}
 		slices.Sort(want)
-		d := must[*File](t)(f.OpenFile(".", 0, 0))
+		d := must.Get[*File](t)(f.OpenFile(".", 0, 0))
 		for round := range 2 {
 			var got []string
 			for {
@@ -197,10 +199,10 @@ func TestReadDir(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("round %d: %d names of %d", round, len(got), len(want))
 			}
-			must[int64](t)(d.Seek(0, io.SeekStart))
+			must.Get[int64](t)(d.Seek(0, io.SeekStart))
 		}
-		check(t, d.Close())
-		list := must[[]fs.DirEntry](t)(f.ReadDir("."))
+		must.Do(t, d.Close())
+		list := must.Get[[]fs.DirEntry](t)(f.ReadDir("."))
 		for n, e := range list {
 			if e.Name() != want[n] {
 				t.Fatalf("entry %d is %q", n, e.Name())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/internal/mount"
 	"github.com/rdmafs/rdmafs/internal/options"
+	"github.com/rdmafs/rdmafs/test/must"
 )
 
 // TestOpenErrors: what cannot be opened says what it was, and what is wrong.
@@ -30,7 +31,7 @@ func TestOpenErrors(t *testing.T) {
 			t.Errorf("%s with %q: %v", c.source, c.words, err)
 		}
 		if err == nil {
-			check(t, f.Close(context.Background()))
+			must.Do(t, f.Close(context.Background()))
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -45,8 +46,8 @@ func TestOpenErrors(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	v := serve(t)
 	v.tree(t)
-	f := must[*FS](t)(Open(context.Background(), loopback, v.options(t, "tcp", "ro")))
-	o := must[*File](t)(f.OpenFile("a", os.O_RDONLY|os.O_CREATE, 0o600))
+	f := must.Get[*FS](t)(Open(context.Background(), loopback, v.options(t, "tcp", "ro")))
+	o := must.Get[*File](t)(f.OpenFile("a", os.O_RDONLY|os.O_CREATE, 0o600))
 	for what, err := range map[string]error{
 		"Create":    second(f.Create("new")),
 		"OpenFile":  second(f.OpenFile("a", os.O_RDONLY|os.O_TRUNC, 0)),
@@ -65,8 +66,8 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	check(t, o.Close())
-	check(t, f.Close(context.Background()))
+	must.Do(t, o.Close())
+	must.Do(t, f.Close(context.Background()))
 }
 
 // TestUser: files are made by whom the options name, and belong to him.
@@ -77,16 +78,16 @@ func TestUser(t *testing.T) {
 	v := serve(t)
 	o := v.options(t, "iwarp", "")
 	o.User = &User{UID: 1234, GID: 2345, Groups: []uint32{3456}}
-	f := must[*FS](t)(Open(context.Background(), loopback, o))
-	check(t, f.WriteFile("mine", []byte("x"), 0o600))
-	if st := must[fs.FileInfo](t)(f.Stat("mine")).Sys().(*syscall.Stat_t); st.Uid != 1234 || st.Gid != 2345 {
+	f := must.Get[*FS](t)(Open(context.Background(), loopback, o))
+	must.Do(t, f.WriteFile("mine", []byte("x"), 0o600))
+	if st := must.Get[fs.FileInfo](t)(f.Stat("mine")).Sys().(*syscall.Stat_t); st.Uid != 1234 || st.Gid != 2345 {
 		t.Errorf("it belongs to %d:%d", st.Uid, st.Gid)
 	}
-	check(t, f.Chown("mine", -1, 3456)) // to a group of his
+	must.Do(t, f.Chown("mine", -1, 3456)) // to a group of his
 	if err := second(f.WithUser(User{UID: 4321, GID: 3456}).ReadFile("mine")); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("another user: %v", err)
 	}
-	check(t, f.Close(context.Background()))
+	must.Do(t, f.Close(context.Background()))
 }
 
 // TestLeavesNothing: when FS.Close has returned, with files open or not, what
@@ -95,19 +96,19 @@ func TestLeavesNothing(t *testing.T) {
 	v := serve(t)
 	v.tree(t)
 	for _, network := range networks { // so that the server has all of its own
-		f := must[*FS](t)(Open(context.Background(), loopback, v.options(t, network, "")))
-		check(t, f.Close(context.Background()))
+		f := must.Get[*FS](t)(Open(context.Background(), loopback, v.options(t, network, "")))
+		must.Do(t, f.Close(context.Background()))
 	}
 	for _, network := range networks {
 		before := runtime.NumGoroutine()
 		for range 3 {
-			f := must[*FS](t)(Open(context.Background(), loopback, v.options(t, network, "")))
-			o := must[*File](t)(f.Create("open"))
-			must[int](t)(o.Write(make([]byte, 100_000)))
-			must[fs.File](t)(f.Open("d/e/c"))
-			must[fs.File](t)(f.Open("d"))
-			must[[]byte](t)(f.ReadFile("d/e/c"))
-			check(t, f.Close(context.Background()))
+			f := must.Get[*FS](t)(Open(context.Background(), loopback, v.options(t, network, "")))
+			o := must.Get[*File](t)(f.Create("open"))
+			must.Get[int](t)(o.Write(make([]byte, 100_000)))
+			must.Get[fs.File](t)(f.Open("d/e/c"))
+			must.Get[fs.File](t)(f.Open("d"))
+			must.Get[[]byte](t)(f.ReadFile("d/e/c"))
+			must.Do(t, f.Close(context.Background()))
 			if info, err := os.Stat(filepath.Join(v.dir, "open")); err != nil || info.Size() != 100_000 {
 				t.Errorf("the server has %v, %v", info, err)
 			}
@@ -132,23 +133,23 @@ func TestMount(t *testing.T) {
 	v := serve(t)
 	for _, network := range networks {
 		dir := t.TempDir()
-		m := must[*Mounted](t)(Mount(context.Background(), loopback, dir, v.options(t, network, "")))
+		m := must.Get[*Mounted](t)(Mount(context.Background(), loopback, dir, v.options(t, network, "")))
 		name := filepath.Join(dir, network)
-		o := must[*os.File](t)(os.Create(name))
-		must[int](t)(o.WriteString("through the kernel"))
+		o := must.Get[*os.File](t)(os.Create(name))
+		must.Get[int](t)(o.WriteString("through the kernel"))
 		if err := m.Unmount(context.Background()); err == nil {
 			t.Fatal("unmounted with a file open")
 		}
-		check(t, o.Close())
-		if got := must[[]byte](t)(os.ReadFile(name)); string(got) != "through the kernel" {
+		must.Do(t, o.Close())
+		if got := must.Get[[]byte](t)(os.ReadFile(name)); string(got) != "through the kernel" {
 			t.Errorf("the mount has %q", got)
 		}
-		check(t, m.Unmount(context.Background()))
+		must.Do(t, m.Unmount(context.Background()))
 		m.Wait()
 		if got := v.content(t, network); got != "through the kernel" {
 			t.Errorf("the server has %q", got)
 		}
-		if left := must[[]os.DirEntry](t)(os.ReadDir(dir)); len(left) > 0 {
+		if left := must.Get[[]os.DirEntry](t)(os.ReadDir(dir)); len(left) > 0 {
 			t.Errorf("%v below the mount point", left)
 		}
 	}

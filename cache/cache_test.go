@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/cache/bufpool"
 	"github.com/rdmafs/rdmafs/nfsclient"
+	mustpkg "github.com/rdmafs/rdmafs/test/must"
 )
 
 var (
@@ -53,22 +54,10 @@ func newCache(t testing.TB, f nfsclient.Client, cfg Config) *Cache {
 	return c
 }
 
-func must[T any](t testing.TB) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+// must and check are short for must.Get and must.Do.
+func must[T any](t testing.TB) func(T, error) T { return mustpkg.Get[T](t) }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func check(t testing.TB, err error) { t.Helper(); mustpkg.Do(t, err) }
 
 func create(t testing.TB, c *Cache, name string) *File {
 	t.Helper()

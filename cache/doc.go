@@ -107,9 +107,8 @@
 // locks there are none. Before a lock is taken, and before it is given up, what was
 // written is made stable; with the pages of mappings, if it was for writing. After it
 // was taken everything that is cached of the file is dropped and the attributes are
-// asked for: what another client wrote under the same lock need not show in them. A call
-// that takes or gives up a lock is made to its end even if its caller has left, and
-// what nobody waits for any more is given back. When the server has lost a lock, who
+// asked for: what another client wrote under the same lock need not show in them. What
+// is given up is given up even if its caller has left. When the server has lost a lock, who
 // took it can neither read nor write through that opening until the lock is given up.
 //
 // # Appending
@@ -134,7 +133,7 @@
 // # Goroutines and locks
 //
 // New starts runFlusher and, with a Kernel, runNotices and runPoll. runWrite, runChange,
-// runCommit, runLater, runFetch, runAsk, runClear, runSillyRemove, runAskLock and runUnlock run for one call each. Close joins
+// runCommit, runLater, runFetch, runAsk, runClear, runSillyRemove and runUnlock run for one call each. Close joins
 // them all.
 //
 // Locks are taken in this order: polls.mu, File.mu, Inode.mu, Cache.mu, then the pool's.

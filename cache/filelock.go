@@ -241,15 +241,12 @@ func (f *File) tryLock(ctx context.Context, r *LockRequest) (again bool, err err
 	if err := x.enter(ctx, f.i.h, q); err != nil {
 		return false, err
 	}
-	err = f.i.askLock(ctx, f, q)
-	if errors.Is(err, errLeft) {
-		return false, ctx.Err() // runAskLock ends the request
-	}
+	locker, _ := f.c.locker()
+	err = locker.SetLock(ctx, f.cr, f.i.h, f.open.server(), r.Owner, r.Lock)
 	if r.Wait && errors.Is(err, nfsclient.ErrLocked) {
 		x.mu.Lock()
 		x.carry(x.table.Poll(&q.Request))
 		x.mu.Unlock()
-		locker, _ := f.c.locker()
 		err = locker.WaitLock(waiting, f.cr, f.i.h, f.open.server(), r.Owner, r.Lock)
 	}
 	x.finish(q, err == nil)
@@ -299,62 +296,6 @@ func (x *fileLocks) finish(q *lockCall, granted bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.carry(x.table.Finish(&q.Request, granted))
-}
-
-// errLeft: the caller has left, and the call goes on.
-var errLeft = errors.New("cache: left behind")
-
-// askLock asks the server for a lock, and does not wait for other owners. The call is
-// made to its end even if ctx ends first: what the server did would not be known
-// otherwise. Then the result is errLeft, and what was granted is given back.
-func (i *Inode) askLock(ctx context.Context, f *File, q *lockCall) error {
-	done, gone := make(chan error), ctx.Done()
-	i.refs.Add(1)
-	f.open.hold()
-	if !i.c.spawn(func() { i.runAskLock(i.c.life, f, q, done, gone) }) {
-		f.open.release()
-		i.unpin()
-		return ErrClosed
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-gone:
-		select {
-		case err := <-done:
-			return err
-		default:
-		}
-		return errLeft
-	}
-}
-
-// runAskLock is the call of askLock; Close joins it.
-func (i *Inode) runAskLock(ctx context.Context, f *File, q *lockCall, done chan<- error, gone <-chan struct{}) {
-	defer i.unpin()
-	defer f.open.release()
-	locker, _ := i.c.locker()
-	set := func(l nfsclient.Lock) error {
-		return locker.SetLock(ctx, f.cr, i.h, f.open.server(), q.Owner, l)
-	}
-	err := set(q.Lock)
-	select {
-	case done <- err:
-		return
-	case <-gone:
-	}
-	x := &i.c.locks
-	if err == nil {
-		x.mu.Lock()
-		held := x.table.Holds(i.h, q.Owner)
-		x.mu.Unlock()
-		for _, l := range locks.Restore(held, q.Lock) {
-			if err := set(l); err != nil && ctx.Err() == nil {
-				i.c.cfg.Log.Warn(fmt.Sprintf("cache: a lock of %s that nobody waits for any more is not given back: %v", i.c.path(i), err))
-			}
-		}
-	}
-	x.finish(q, false)
 }
 
 // settle returns when everything written before is stable, as far as it can be.

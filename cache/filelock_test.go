@@ -27,8 +27,6 @@ type lockServer struct {
 type lockClient struct {
 	*lockServer
 	number nfsclient.LockOwner
-	// late, if not nil, holds SetLock up until it is closed.
-	late chan struct{}
 	// waits, if not nil, is told of each WaitLock.
 	waits chan nfsclient.Lock
 }
@@ -57,9 +55,6 @@ func (c *lockClient) set(h nfsclient.Handle, owner nfsclient.LockOwner, l nfscli
 }
 
 func (c *lockClient) SetLock(ctx context.Context, _ nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, owner nfsclient.LockOwner, l nfsclient.Lock) error {
-	if c.late != nil {
-		<-c.late
-	}
 	return c.set(h, owner, l)
 }
 
@@ -239,35 +234,6 @@ func TestInterruptedWait(t *testing.T) {
 	check(t, there.set(h, 1, giveUp(1).Lock))
 	check(t, f.SetLock(ctx, exclusive(3, false)))
 	check(t, f.SetLock(ctx, giveUp(3)))
-}
-
-// TestLeftCallIsUndone: a call that its caller did not wait for gives back what it was
-// granted, and leaves what was held before.
-func TestLeftCallIsUndone(t *testing.T) {
-	srv := newLockServer(t)
-	cl := srv.client(1)
-	c := newCache(t, cl, testConfig())
-	f := create(t, c, "a")
-	defer f.Release()
-	h := f.Inode().Handle()
-	before := LockRequest{Owner: 1, Lock: nfsclient.Lock{Type: nfsclient.ReadLock, First: 10, Last: 19}}
-	check(t, f.SetLock(ctx, before))
-	cl.late = make(chan struct{})
-	gone, stop := context.WithCancel(ctx)
-	stop()
-	if err := f.SetLock(gone, exclusive(1, true)); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	close(cl.late)
-	waitFor(t, func() bool {
-		c.locks.mu.Lock()
-		defer c.locks.mu.Unlock()
-		return !c.locks.table.Asks(h)
-	})
-	if held := cl.held(h, 1); len(held) != 1 || held[0] != before.Lock {
-		t.Errorf("held at the server: %v", held)
-	}
-	f.ReleaseLocks()
 }
 
 // TestLostLock: who has lost a lock reads and writes no more until it is given up.

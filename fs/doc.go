@@ -23,7 +23,8 @@
 //
 // Goroutines: go-fuse, or fs/ring with Config.Over, starts one for each request and
 // ends them before Wait returns; runWatch polls the blocked ones, runPrune bounds how many inodes the
-// kernel knows. Both live from Mount until the mount's context ends. runInvalidate
+// kernel knows. Both live from Mount until the mount's context ends. runSignalled runs for each
+// request that may wait for a lock, which joins it. runInvalidate
 // runs for one direct write each, if many wait for pages (pages.go). Wait joins
 // them all.
 //

@@ -13,7 +13,8 @@ var ErrNotSupported = errors.New("not supported by the server")
 type Locker interface {
 	// SetLock takes a lock, changes the type of one or, with Unlocked, gives it
 	// back. Ranges are split and joined as POSIX has it. It does not wait:
-	// ErrLocked means that another owner has a conflicting lock.
+	// ErrLocked means that another owner has a conflicting lock. When ctx ends first,
+	// a lock is not taken; one that is given back is given back all the same.
 	SetLock(ctx context.Context, cr Cred, h Handle, st OpenState, owner LockOwner, l Lock) error
 	// WaitLock is SetLock that waits until the lock is granted. When ctx ends
 	// first, the lock is not held.

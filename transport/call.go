@@ -66,7 +66,7 @@ type Caller interface {
 	Limits() Limits
 	// Stats is a snapshot of the counters since the Caller was made.
 	Stats() Stats
-	// Close ends every connection; calls under way fail.
+	// Close ends every connection; outstanding calls fail.
 	Close() error
 }
 

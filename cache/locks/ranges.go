@@ -61,24 +61,3 @@ func join(in []Lock) []Lock {
 	}
 	return out
 }
-
-// Restore is what must be asked of the server, in order, so that its owner holds
-// there in the range of l what held says, whatever became of l.
-func Restore(held []Lock, l Lock) (calls []Lock) {
-	next := l.First // from where on nothing is said yet
-	for _, h := range held {
-		if !overlap(h, l) {
-			continue
-		}
-		first, last := max(h.First, l.First), min(h.Last, l.Last)
-		if first > next {
-			calls = append(calls, Lock{First: next, Last: first - 1})
-		}
-		calls = append(calls, Lock{Type: h.Type, First: first, Last: last})
-		if last == l.Last {
-			return calls
-		}
-		next = last + 1
-	}
-	return append(calls, Lock{First: next, Last: l.Last})
-}

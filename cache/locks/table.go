@@ -310,9 +310,3 @@ func (t *Table) Waiting() (n int) {
 	}
 	return n
 }
-
-// Asks reports whether there are requests for locks of a file.
-func (t *Table) Asks(h nfsclient.Handle) bool {
-	f := t.files[h]
-	return f != nil && len(f.going)+len(f.queue) > 0
-}

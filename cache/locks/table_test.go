@@ -70,22 +70,6 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestRestore: what the server is asked, after a lock of which nothing is known,
-// gives it what was held.
-func TestRestore(t *testing.T) {
-	held := []Lock{lock(rd, 10, 19), lock(wr, 30, 39)}
-	for _, c := range []struct{ l, want []Lock }{
-		{[]Lock{lock(wr, 0, toEOF)}, []Lock{lock(un, 0, 9), lock(rd, 10, 19), lock(un, 20, 29), lock(wr, 30, 39), lock(un, 40, toEOF)}},
-		{[]Lock{lock(wr, 15, 34)}, []Lock{lock(rd, 15, 19), lock(un, 20, 29), lock(wr, 30, 34)}},
-		{[]Lock{lock(rd, 12, 13)}, []Lock{lock(rd, 12, 13)}},
-		{[]Lock{lock(rd, 21, 22)}, []Lock{lock(un, 21, 22)}},
-	} {
-		if got := Restore(held, c.l[0]); !slices.Equal(got, c.want) {
-			t.Errorf("%v: %v, want %v", c.l[0], got, c.want)
-		}
-	}
-}
-
 // TestNothingIsHeldBeforeTheServerHasGranted: a request that fails leaves what was
 // held, and others wait for its end.
 func TestNothingIsHeldBeforeTheServerHasGranted(t *testing.T) {

@@ -50,6 +50,9 @@ func (m *mountArgs) serve() error {
 		log.Warn("note: " + short)
 		note(fmt.Sprintf("note: %s: %s", m.Source.Text, short))
 	}
+	if short := s.LockNote(); short != "" { // the log has it
+		note(fmt.Sprintf("note: %s: %s", m.Source.Text, short))
+	}
 	if err := ready(); err != nil {
 		log.Warn(fmt.Sprintf("the command that asked for the mount ended before it was usable: %v", err))
 		_ = mounted.Detach() // lazily: another process may have files open on it

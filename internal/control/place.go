@@ -40,6 +40,10 @@ func environmentDir() string {
 	return own
 }
 
+// Directory is the runtime directory of this user's daemons, which nobody else can
+// write to. It is made if need be.
+func Directory() (string, error) { return makePlace() }
+
 // makePlace makes the directory for a socket of this user.
 func makePlace() (string, error) {
 	uid := uint32(os.Geteuid())

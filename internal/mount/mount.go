@@ -58,11 +58,14 @@ func (m *Mount) Close(ctx context.Context) error {
 // with. debug logs every request. The session is the caller's, also afterwards.
 func Attach(s *session.Session, kernel *fs.Kernel, dir string, debug bool) (*fs.FS, error) {
 	cfg := s.Config()
+	posix, flock := cfg.Options.ServerLocks()
 	f, err := fs.Mount(s.Cache(), kernel, dir, fs.Config{
 		Source:             cfg.Source.Text,
 		ReadOnly:           cfg.Options.ReadOnly,
 		AllowOther:         cfg.Options.AllowOther,
 		DefaultPermissions: cfg.Options.DefaultPermissions,
+		PosixLocks:         posix,
+		Flocks:             flock,
 		Options:            cfg.Options.Fuse,
 		Over:               cfg.Options.Over,
 		ReadAheadKiB:       kernelReadAheadKiB,

@@ -60,8 +60,8 @@ func TestAt(t *testing.T) {
 	}
 	export, tcp, rdma := serve(t)
 	for _, words := range []string{
-		fmt.Sprintf("proto=rdma,rdma=iwarp,port=%d,mountport=%d", rdma.Port(), tcp.Port()),
-		fmt.Sprintf("proto=tcp,port=%d,mountport=%d", tcp.Port(), tcp.Port()),
+		fmt.Sprintf("proto=rdma,rdma=iwarp,port=%d,mountport=%d,nlmport=%d", rdma.Port(), tcp.Port(), tcp.Port()),
+		fmt.Sprintf("proto=tcp,port=%d,mountport=%d,nlmport=%d", tcp.Port(), tcp.Port(), tcp.Port()),
 	} {
 		dir := t.TempDir()
 		m, err := At(context.Background(), config(t, export, words), dir)
@@ -104,7 +104,7 @@ func TestAtFails(t *testing.T) {
 		t.Skip(err)
 	}
 	export, tcp, _ := serve(t)
-	cfg := config(t, export, fmt.Sprintf("proto=tcp,port=%d,mountport=%d", tcp.Port(), tcp.Port()))
+	cfg := config(t, export, fmt.Sprintf("proto=tcp,port=%d,mountport=%d,nlmport=%d", tcp.Port(), tcp.Port(), tcp.Port()))
 	none := filepath.Join(t.TempDir(), "none")
 	if _, err := At(context.Background(), cfg, none); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("a directory that does not exist: %v", err)

@@ -13,6 +13,7 @@ type Options struct {
 	RDMA      string // one of Providers, or "auto"
 	Port      uint16 // 0: the protocol's
 	MountPort uint16 // 0: ask rpcbind
+	NLMPort   uint16 // 0: ask rpcbind
 	Vers      string
 	RSize     int // bytes; 0: as large as both sides can
 	WSize     int
@@ -41,6 +42,18 @@ type Options struct {
 	AcRegMin, AcRegMax, AcDirMin, AcDirMax time.Duration
 	NoAC                                   bool
 	NoACL                                  bool
+
+	// NoLock has all locks local to the mount, LocalLock those of one kind: "none",
+	// "all", "flock" or "posix".
+	NoLock    bool
+	LocalLock string
+}
+
+// ServerLocks says which locks are taken at the server: those of fcntl(2), and those
+// of flock(2).
+func (o *Options) ServerLocks() (posix, flock bool) {
+	local := func(kind string) bool { return o.NoLock || o.LocalLock == "all" || o.LocalLock == kind }
+	return !local("posix"), !local("flock")
 }
 
 // The ports of NFS.
@@ -63,6 +76,7 @@ func Default() Options {
 		Over:     "dev",
 		AcRegMin: 3 * time.Second, AcRegMax: 60 * time.Second,
 		AcDirMin: 30 * time.Second, AcDirMax: 60 * time.Second,
+		LocalLock: "none",
 	}
 }
 

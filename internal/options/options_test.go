@@ -47,7 +47,9 @@ func TestParse(t *testing.T) {
 		{[]string{"fuse=ring"}, func(o *Options) { o.Over = "ring" }},
 		{[]string{"fuse=ring,fuse=auto"}, func(o *Options) { o.Over = "dev" }},
 		{[]string{"_netdev,noauto,x-systemd.automount,x-foo=bar,comment=a b,nofail,defaults"}, func(*Options) {}},
-		{[]string{"sec=sys,mountproto=tcp,mountvers=3,lookupcache=all,cto,fg,intr,nointr,nolock,local_lock=all"}, func(*Options) {}},
+		{[]string{"sec=sys,mountproto=tcp,mountvers=3,lookupcache=all,cto,fg,intr,nointr,lock,local_lock=none"}, func(*Options) {}},
+		{[]string{"nolock"}, func(o *Options) { o.NoLock = true }},
+		{[]string{"nolock,local_lock=flock", "lock"}, func(o *Options) { o.LocalLock = "flock" }},
 		{[]string{"nosuid,nodev,noexec"}, func(o *Options) { o.Fuse = []string{"nosuid", "nodev", "noexec"} }},
 		{[]string{"vers=3", "nfsvers=3"}, func(*Options) {}},
 	} {
@@ -120,7 +122,7 @@ func TestHelpNamesEveryOption(t *testing.T) {
 // once.
 func TestDefaults(t *testing.T) {
 	// Defaults that no value of the option stands for.
-	other := []string{"rdmadev", "reg", "srcaddr", "port", "mountport", "rsize", "wsize"}
+	other := []string{"rdmadev", "reg", "srcaddr", "port", "mountport", "nlmport", "rsize", "wsize"}
 	seen := map[string]bool{}
 	for _, o := range Table {
 		if seen[o.Name] {
@@ -141,6 +143,24 @@ func TestDefaults(t *testing.T) {
 		}
 		if got, err := Parse([]string{word}); err != nil || !reflect.DeepEqual(got, Default()) {
 			t.Errorf("%s: %+v, %v; want the defaults", word, got, err)
+		}
+	}
+}
+
+// TestServerLocks: what nolock and local_lock leave to the server.
+func TestServerLocks(t *testing.T) {
+	for words, want := range map[string][2]bool{
+		"":                       {true, true},
+		"nolock":                 {false, false},
+		"nolock,lock":            {true, true},
+		"local_lock=all":         {false, false},
+		"local_lock=flock":       {true, false},
+		"local_lock=posix":       {false, true},
+		"nolock,local_lock=none": {false, false},
+	} {
+		o, err := Parse([]string{words})
+		if posix, flock := o.ServerLocks(); err != nil || [2]bool{posix, flock} != want {
+			t.Errorf("%q: fcntl %t, flock %t, %v", words, posix, flock, err)
 		}
 	}
 }

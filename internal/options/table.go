@@ -47,7 +47,6 @@ const (
 
 	attributesMeaning = "seconds that cached attributes are used before they are revalidated: the least and the most, of files (reg) and of directories (dir)"
 	inertMeaning      = "taken from nfs(5); they change nothing"
-	localLocks        = "locks are local to this mount (always so with vers=3)"
 )
 
 // Table has every option, in the order of --help.
@@ -66,6 +65,8 @@ var Table = []Option{
 		Meaning: "NFS port", NFS: same, set: number(0, 65535, func(o *Options, n int) { o.Port = uint16(n) })},
 	{Name: "mountport", Value: "N", Default: "ask rpcbind on port 111", Meaning: "port of the MOUNT service", NFS: same,
 		set: number(0, 65535, func(o *Options, n int) { o.MountPort = uint16(n) })},
+	{Name: "nlmport", Value: "N", Default: "ask rpcbind on port 111, and again whenever it must be connected to anew", Meaning: "port of the lock manager (NLM)",
+		set: number(0, 65535, func(o *Options, n int) { o.NLMPort = uint16(n) })},
 	{Name: "vers", Value: "3", Default: "3", Meaning: "NFS version", NFS: same, set: version3},
 	{Name: "nfsvers", Value: "3", Default: "3", Meaning: "NFS version", NFS: same, set: version3},
 	{Name: "rsize", Value: "N", Default: "what the server prefers", Meaning: "largest READ in bytes, 1024 to 1048576", NFS: same,
@@ -106,11 +107,13 @@ var Table = []Option{
 	})},
 	{Name: "ac", Default: "yes", Meaning: "use cached attributes for as long", NFS: same, set: flag(func(o *Options) { o.NoAC = false })},
 	{Name: "noac", Meaning: "never use cached attributes, write synchronously", NFS: same, set: flag(func(o *Options) { o.NoAC = true })},
+	{Name: "lock", Default: "yes", Meaning: "locks are taken at the server (NLM), and fail with ENOLCK where it takes none", NFS: same, set: flag(func(o *Options) { o.NoLock = false })},
+	{Name: "nolock", Meaning: "locks are local to this mount: other machines, and other mounts of this one, are not told", NFS: same, set: flag(func(o *Options) { o.NoLock = true })},
+	{Name: "local_lock", Value: "none|all|flock|posix", Default: "none", Meaning: "which locks are local to this mount all the same: those of flock(2), those of fcntl(2) (posix), or both",
+		NFS: same, set: oneOf([]string{"none", "all", "flock", "posix"}, func(o *Options, v string) { o.LocalLock = v })},
 	{Name: "acl", Default: "yes", Meaning: "use the server's access control lists, if it has them (NFSACL)", NFS: same, set: flag(func(o *Options) { o.NoACL = false })},
 	{Name: "noacl", Meaning: "do without access control lists and extended attributes, which spares a FUSE request or two a file", NFS: same, set: flag(func(o *Options) { o.NoACL = true })},
 
-	{Name: "nolock", Default: "yes", Kind: Inert, Meaning: localLocks, NFS: same, set: flag(func(*Options) {})},
-	{Name: "local_lock", Value: "all", Default: "all", Kind: Inert, Meaning: localLocks, NFS: same, set: only("all")},
 	{Name: "sec", Value: "sys", Default: "sys", Kind: Inert, Meaning: inertMeaning, Detail: "security: AUTH_SYS, by which the server believes this host who its users are", NFS: same, set: only("sys")},
 	{Name: "mountproto", Value: "tcp", Default: "tcp", Kind: Inert, Meaning: inertMeaning, Detail: "MOUNT travels over TCP", NFS: same, set: only("tcp")},
 	{Name: "mountvers", Value: "3", Default: "3", Kind: Inert, Meaning: inertMeaning, Detail: "version of MOUNT", NFS: same, set: only("3")},
@@ -128,7 +131,6 @@ var Table = []Option{
 
 	unavailable("remount", "mount(8)", "a mount cannot be changed: unmount it (rdmafs umount MOUNTPOINT) and mount it with the new options"),
 	unavailable("bg", "nfs(5)", "a mount is not tried in the background (fstab: nofail,x-systemd.automount mounts on first use)"),
-	unavailable("lock", "nfs(5)", "locks are not sent to the server, they are local to the mount (nolock)"),
 }
 
 func forMount(name string) Option {

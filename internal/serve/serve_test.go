@@ -47,7 +47,7 @@ func newRig(t *testing.T) *rig {
 	if at, err = s.ListenTCP("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	if o, err = options.Parse([]string{fmt.Sprintf("proto=tcp,port=%d,mountport=%d", at.Port(), at.Port())}); err != nil {
+	if o, err = options.Parse([]string{fmt.Sprintf("proto=tcp,port=%d,mountport=%d,nlmport=%d", at.Port(), at.Port(), at.Port())}); err != nil {
 		t.Fatal(err)
 	}
 	src, err := source.Parse("127.0.0.1:" + r.export)

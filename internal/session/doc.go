@@ -14,6 +14,7 @@
 // its cache. Close reports data that was lost.
 //
 // Goroutines: while connecting, one runConnect for each way that is tried at the
-// same time, joined before race returns. The cache and the caller have their own.
+// same time, joined before race returns; and runCheck, which asks for the server's lock
+// manager, joined by Close. The cache and the caller have their own.
 // No locks.
 package session

@@ -30,10 +30,15 @@ type Session struct {
 	client nfsclient.Client // nil before MountExport
 	pool   *bufpool.Pool    // nil before StartCache
 	cache  *cache.Cache
+	check  lockCheck
 }
 
-// Open connects, mounts the export and starts a cache. kernel may be nil.
+// Open connects, mounts the export and starts a cache. kernel may be nil; there are
+// no locks at the server then.
 func Open(ctx context.Context, cfg Config, kernel cache.Kernel) (*Session, error) {
+	if kernel == nil {
+		cfg.Options.NoLock = true // nobody can lock
+	}
 	s, err := Connect(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -81,11 +86,21 @@ func (s *Session) MountExport(ctx context.Context) error {
 	o := &s.cfg.Options
 	config := s.cfg.mountd(s.addr.Addr())
 	config.Caller, config.RSize, config.WSize, config.ACL = s.caller, o.RSize, o.WSize, !o.NoACL
+	locks := s.newLocks()
+	if locks != nil {
+		config.Locks = locks
+		s.checkLocks(locks)
+	}
 	c, err := nfs3.Mount(ctx, config)
 	if err != nil {
+		s.stopCheck()
+		if locks != nil {
+			err = errors.Join(err, locks.Close(ctx))
+		}
 		return err
 	}
 	s.client = c
+	s.awaitCheck()
 	if v := s.caller.Stats().Terms.Version; o.RDMAVers == "2" && v == 1 {
 		s.cfg.log().Warn(fmt.Sprintf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr))
 	}
@@ -145,6 +160,7 @@ func (s *Session) Close(ctx context.Context) error {
 		s.closeTransport()
 		return lost
 	}
+	s.stopCheck()
 	ctx, cancel := context.WithTimeout(ctx, unmountTimeout)
 	defer cancel()
 	if err := s.client.Close(ctx); err != nil { // and the caller with it

@@ -17,6 +17,13 @@ import (
 // served is a configuration for a server that serves for the length of the test.
 func served(t *testing.T) (cfg Config, at netip.AddrPort) {
 	t.Helper()
+	_, cfg, at = serving(t)
+	return cfg, at
+}
+
+// serving is served, and the server.
+func serving(t *testing.T) (server *nfsd.Server, cfg Config, at netip.AddrPort) {
+	t.Helper()
 	export := t.TempDir()
 	server, err := nfsd.New(nfsd.Config{Exports: []nfsd.Export{{Dir: export, Squash: nfsd.SquashNone}}})
 	if err != nil {
@@ -35,7 +42,7 @@ func served(t *testing.T) (cfg Config, at netip.AddrPort) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{Source: src, Options: o, Log: testlog.New(t)}, at
+	return server, Config{Source: src, Options: o, Log: testlog.New(t)}, at
 }
 
 // TestBuffers: the cache's buffers keep to Config.Buffers, and without it to what

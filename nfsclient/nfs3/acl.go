@@ -16,17 +16,23 @@ func (c *Client) findACL(ctx context.Context, cr nfsclient.Cred) error {
 	var status nfsclient.Status
 	err := c.do(ctx, cr, &request{op: "NFSACL NULL", acl: true, proc: wire.ACLNull, args: &wire.Void{}, res: &wire.Void{}, status: &status})
 	c.info.ACLs = err == nil
-	if lacksProgram(err) {
-		return nil
+	var refused *transport.RPCError
+	if errors.As(err, &refused) {
+		return nil // NFS goes on without
 	}
 	return err
 }
 
 // lacksProgram reports whether an error says that the server does not have a program, or
-// another version of it, or lets nobody use it.
+// only another version of it.
 func lacksProgram(err error) bool {
+	return accepted(err, transport.ProgUnavail) || accepted(err, transport.ProgMismatch) || accepted(err, transport.ProcUnavail)
+}
+
+// accepted reports whether err is a reply with such an accept_stat.
+func accepted(err error, stat transport.AcceptStat) bool {
 	var e *transport.RPCError
-	return errors.As(err, &e)
+	return errors.As(err, &e) && !e.Denied && e.Code == uint32(stat)
 }
 
 // GetACL implements nfsclient.ACLs.
@@ -90,6 +96,10 @@ func (c *Client) SetACL(ctx context.Context, cr nfsclient.Cred, h nfsclient.Hand
 	}
 	var res wire.SetACLRes
 	err := c.do(ctx, cr, &request{op: "SETACL", acl: true, proc: wire.ACLSet, args: &args, res: &res, status: &res.Status, replyMax: wire.SetACLReplyMax})
+	if accepted(err, transport.GarbageArgs) {
+		// Linux' server decodes no list that is longer than a page (some 340 entries).
+		err = &nfsclient.Error{Op: "SETACL", Status: nfsclient.ErrNoSpace}
+	}
 	if !answered(err) {
 		return nil, aclError(err)
 	}

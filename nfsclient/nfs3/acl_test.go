@@ -145,4 +145,9 @@ func TestSetACL(t *testing.T) {
 	if a == nil {
 		t.Error("no attributes")
 	}
+	garbage := aclStep(wire.ACLSet, nil)
+	garbage.err = &transport.Error{Fate: transport.Answered, Err: &transport.RPCError{Code: uint32(transport.GarbageArgs)}}
+	nfs.expect(garbage)
+	_, err = c.SetACL(t.Context(), nfsclient.Cred{}, "h", false, nfsclient.ACL{Access: namedACL, Attr: &attr})
+	wantStatus(t, err, nfsclient.ErrNoSpace)
 }

@@ -74,6 +74,8 @@ func New(cf Config) *Client {
 func (c *Client) Check(ctx context.Context) error {
 	port, err := c.cf.Port(ctx)
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case err != nil:
 		err = c.unreachable(err)
 	case port == 0:

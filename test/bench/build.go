@@ -43,7 +43,7 @@ func (b *build) system(name, data, mnt, more string) *compare.System {
 	if !ok {
 		return nil
 	}
-	s := rdmafs(b.bin, b.host+":"+data, opts+",mountport="+b.ports.tcp+more)
+	s := rdmafs(b.bin, b.host+":"+data, opts+",mountport="+b.ports.tcp+",nolock"+more)
 	s.Name, s.Dir, s.Data = name, mnt, data
 	return s
 }

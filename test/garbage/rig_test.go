@@ -110,9 +110,9 @@ func startWith(t testing.TB, network string, kernel cache.Kernel) *rig {
 	_, err = fmt.Fscanln(r.out, &tcp, &rdma)
 	r.check(err)
 
-	words := fmt.Sprintf("proto=tcp,port=%d,mountport=%d", tcp, tcp)
+	words := fmt.Sprintf("proto=tcp,port=%d,mountport=%d,nlmport=%d", tcp, tcp, tcp)
 	if network == "iwarp" {
-		words = fmt.Sprintf("proto=rdma,rdma=iwarp,port=%d,mountport=%d", rdma, tcp)
+		words = fmt.Sprintf("proto=rdma,rdma=iwarp,port=%d,mountport=%d,nlmport=%d", rdma, tcp, tcp)
 	}
 	o, err := options.Parse(strings.Split(words+",actimeo=3600", ","))
 	r.check(err)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/test/acls"
 )
 
 // TestRequestsWithACLs: what access control lists cost in FUSE requests. The kernel asks for
@@ -49,7 +51,7 @@ func TestRequestsWithACLs(t *testing.T) {
 		}
 		r.want(t, c.words+": making files with three writes", counts{"LOOKUP": files, "CREATE": files, "WRITE": 3 * files, "FLUSH": files, "GETXATTR": c.asked})
 		for k := range files {
-			if _, err := getACL(filepath.Join(dir, fmt.Sprint("f", k)), accessACL); err != unix.ENODATA && err != unix.EOPNOTSUPP {
+			if _, err := acls.Get(filepath.Join(dir, fmt.Sprint("f", k)), acls.Access); err != unix.ENODATA && err != unix.EOPNOTSUPP {
 				t.Error(err)
 			}
 		}
@@ -63,7 +65,7 @@ func TestRequestsWithACLs(t *testing.T) {
 // TestListingWithACLs: lists are asked for once a file, and again when attributes have
 // changed.
 func TestListingWithACLs(t *testing.T) {
-	needACL(t)
+	acls.Need(t)
 	const files = 5
 	s := startServer(t, serverOptions{acl: true})
 	for k := range files {
@@ -80,7 +82,7 @@ func TestListingWithACLs(t *testing.T) {
 			t.Fatalf("%d entries, %v", len(entries), err)
 		}
 		for _, e := range entries {
-			if _, err := getACL(filepath.Join(m.Dir, e.Name()), accessACL); err != nil && err != unix.ENODATA {
+			if _, err := acls.Get(filepath.Join(m.Dir, e.Name()), acls.Access); err != nil && err != unix.ENODATA {
 				t.Error(err)
 			}
 		}
@@ -90,15 +92,15 @@ func TestListingWithACLs(t *testing.T) {
 	}
 	list(files)
 	list(0)
-	if err := setACL(filepath.Join(m.Dir, "f1"), accessACL, userACL(1000, 6)); err != nil {
+	if err := acls.Set(filepath.Join(m.Dir, "f1"), acls.Access, acls.Users(1000, 6)); err != nil {
 		t.Fatal(err)
 	}
 	list(1)
 	list(0)
-	if err := setACL(filepath.Join(s.export, "f2"), accessACL, userACL(1000, 6)); err != nil {
+	if err := acls.Set(filepath.Join(s.export, "f2"), acls.Access, acls.Users(1000, 6)); err != nil {
 		t.Fatal(err)
 	}
-	if err := setACL(filepath.Join(m.Dir, "f2"), accessACL, userACL(1001, 6)); err != nil {
+	if err := acls.Set(filepath.Join(m.Dir, "f2"), acls.Access, acls.Users(1001, 6)); err != nil {
 		t.Fatal(err)
 	}
 	list(1)

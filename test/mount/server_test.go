@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/test/rights"
@@ -45,6 +46,8 @@ type serverOptions struct {
 	faults *nfsd.Faults
 	// clockAhead is by how many seconds the server's clock is ahead.
 	clockAhead int64
+	// grace is the server's for locks, after it has crashed.
+	grace time.Duration
 	// mode of the exported directory; 0o755 when 0.
 	mode os.FileMode
 	// squashRoot makes the server treat root as the anonymous user.
@@ -89,6 +92,7 @@ func startServer(t testing.TB, o serverOptions) *server {
 	s.Server, err = nfsd.New(nfsd.Config{
 		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ACL: o.acl, ClockAhead: o.clockAhead}},
 		Faults:  o.faults,
+		Grace:   o.grace,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +142,7 @@ func (s *server) words(proto, more string) string {
 	if proto == "rdma" {
 		port = s.rdma.Port()
 	}
-	w := fmt.Sprintf("proto=%s,port=%d,mountport=%d", proto, port, s.tcp.Port())
+	w := fmt.Sprintf("proto=%s,port=%d,mountport=%d,nlmport=%d", proto, port, s.tcp.Port(), s.tcp.Port())
 	if proto == "rdma" && s.client.IsValid() {
 		w += ",rdma=roce,srcaddr=" + s.client.String()
 	}

@@ -214,7 +214,7 @@ func (c *run) setUp() (err error) {
 func (c *run) source() string { return c.net.B.IPv4.String() + ":/export" }
 
 func (c *run) options() string {
-	words := fmt.Sprintf("mountport=%d,timeo=%d", tcpPort, max(c.fault.timeo, 20))
+	words := fmt.Sprintf("mountport=%d,nlmport=%d,timeo=%d", tcpPort, tcpPort, max(c.fault.timeo, 20))
 	switch c.Transport {
 	case "tcp":
 		words += fmt.Sprintf(",proto=tcp,port=%d", tcpPort)

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmafs/rdmafs/transport"
 )
 
-// op is one call under way.
+// op is one outstanding call.
 type op struct {
 	c     *Caller
 	timer Timer
@@ -145,7 +145,7 @@ func (c *Caller) tooLong(o *op) error {
 	return nil
 }
 
-// logLoss logs, once, that calls were under way on a link when it was lost.
+// logLoss logs, once, that calls were outstanding on a link when it was lost.
 func (s *slot) logLoss(link transport.Link, why error) {
 	if errors.Is(why, transport.ErrClosed) {
 		return // closed on purpose: condemned, or with the Caller

@@ -160,7 +160,7 @@ func (c *Caller) Stats() transport.Stats {
 	return s
 }
 
-// Close ends every connection, and the dialer. Calls under way fail.
+// Close ends every connection, and the dialer. Outstanding calls fail.
 func (c *Caller) Close() error {
 	c.mu.Lock()
 	again := c.closed

@@ -61,7 +61,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// awaitProbed returns when no NULL call is under way.
+// awaitProbed returns when no NULL call is outstanding.
 func (r *rig) awaitProbed() {
 	for {
 		r.c.mu.Lock()

@@ -85,9 +85,9 @@ func faultOnce(code wire.ErrCode, f wire.Fault) func(q *peerCall) []byte {
 	}
 }
 
-// TestYieldsCall has calls refused for their read chunks: they come again, under
+// TestResendsCall has calls refused for their read chunks: they come again, under
 // their XID, as a Position-Zero chunk (the draft, section 7.2.4).
-func TestYieldsCall(t *testing.T) {
+func TestResendsCall(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		refuse wire.ErrCode
@@ -142,9 +142,9 @@ func TestYieldsCall(t *testing.T) {
 	}
 }
 
-// TestYieldsReply has calls refused for what they provide for the reply: they
+// TestResendsForReply has calls refused for what they provide for the reply: they
 // come again, under their XID, with a reply chunk that is large enough.
-func TestYieldsReply(t *testing.T) {
+func TestResendsForReply(t *testing.T) {
 	reading := func(r *rig) (*transport.Call, func() error) {
 		v, n := segmented(r.arena, 3, 4096), 0
 		return readCall(v, &n), func() error {
@@ -212,8 +212,8 @@ func TestYieldsReply(t *testing.T) {
 	}
 }
 
-// TestYieldsFewTimes has each resend refused for a byte that it lacks.
-func TestYieldsFewTimes(t *testing.T) {
+// TestResendsFewTimes has each resend refused for a byte that it lacks.
+func TestResendsFewTimes(t *testing.T) {
 	calls := make(chan Header, 2*requester.MaxResends)
 	r := dialPeer(t, startPeer(t, nil, refuseUntil(calls, func(q *peerCall) []byte {
 		return q.fault(wire.ErrReplyResource, wire.Fault{Needed: uint32(max(q.Lists.Reply.Len(), 5000) + 1)})
@@ -228,10 +228,10 @@ func TestYieldsFewTimes(t *testing.T) {
 	wantAlive(t, r)
 }
 
-// TestDoesNotYield has calls refused in ways that end them: because the error is
+// TestDoesNotResend has calls refused in ways that end them: because the error is
 // permanent, or asks for nothing that could be done. There is no end without
 // this: each of these refusals comes for every call.
-func TestDoesNotYield(t *testing.T) {
+func TestDoesNotResend(t *testing.T) {
 	const huge = 1 << 31
 	for _, c := range []struct {
 		name string

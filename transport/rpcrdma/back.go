@@ -117,7 +117,7 @@ func (k *backCall) run(ctx context.Context, a call) {
 }
 
 // Readable reports whether the server serves RDMA Reads at all, by the connection and
-// by the Connection Configuration Protocol. Here one at a time is under way.
+// by the Connection Configuration Protocol. Here one at a time is outstanding.
 func (k *backCall) Readable() bool {
 	return k.l.readsNow() > 0
 }
@@ -147,9 +147,8 @@ func (k *backCall) Grant() (credits int, err error) {
 	return k.l.d.cfg.CallbackCredits, err
 }
 
-// Post posts k.WRs and waits until they are done, groupWRs at a time: requests
-// of which none is signaled may fill the send queue, and nobody be told that
-// there is room again.
+// Post posts k.WRs and waits until they are done, groupWRs at a time: unsignaled requests
+// that fill the send queue would complete without waking anybody.
 func (k *backCall) Post(ctx context.Context) error {
 	for rest := k.WRs; len(rest) > 0; rest = rest[len(k.out.WRs):] {
 		k.out.WRs = rest[:min(len(rest), groupWRs)]

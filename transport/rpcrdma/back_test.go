@@ -271,7 +271,7 @@ func backCallWords(xid, credits uint32, proc uint32, args ...uint32) []byte {
 }
 
 // TestClientServesBackward sends a client calls of every kind, under the very
-// XID of the forward call that is under way, and looks at what it answers.
+// XID of the forward call that is outstanding, and looks at what it answers.
 func TestClientServesBackward(t *testing.T) {
 	seg := wire.Segment{Handle: 1, Length: 4, Offset: 4}
 	head := func(xid uint32, proc wire.Proc, l wire.Lists) []byte {
@@ -371,7 +371,7 @@ func TestBackwardCreditsApart(t *testing.T) {
 	if first.Version != Version1 || first.Credits != 4 || first.Proc != wire.ProcMsg || !bytes.Equal(body[:8], xdrWords(first.XID, 0)) {
 		t.Fatalf("got %+v, %x", first, body)
 	}
-	// A forward call under the same XID, while the backward one is under way:
+	// A forward call under the same XID, while the backward one is outstanding:
 	// its reply is no call, and comes first because no other call may be made.
 	c.call(msgHeader(first.XID, wire.Lists{}), rpcCall(first.XID, procNull))
 	if h, body := c.reply(); h.XID != first.XID || h.Credits != 16 || !bytes.Equal(body, rpcAccepted(first.XID)) {

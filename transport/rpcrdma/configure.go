@@ -13,8 +13,8 @@ import (
 
 // What the Connection Configuration Protocol changes on a link and on a server's connection.
 
-// configure makes the call on a new link. A server without the protocol is told
-// of in the log, and what the private data said stays in force.
+// configure makes the call on a new link. A server without the protocol is reported
+// in the log, and what the private data said stays in force.
 func (l *link) configure(ctx context.Context) error {
 	cfg := &l.d.cfg
 	q := rfc5666.ConfigRequest{CallSize: uint32(cfg.InlineSend), ReplySize: uint32(cfg.InlineRecv), Reads: uint32(l.readsIn)}
@@ -32,7 +32,7 @@ func (l *link) configure(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.setTerms(func(t *plan.Terms) {
 		t.SendInline = min(cfg.InlineSend, limit)
-		if _, told := wire.ParsePrivateData(l.conn.PrivateData()); !told {
+		if _, announced := wire.ParsePrivateData(l.conn.PrivateData()); !announced {
 			// The server does not say how large its replies may be: as its calls.
 			t.RecvInline = min(cfg.InlineRecv, limit)
 		}

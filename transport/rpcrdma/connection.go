@@ -177,8 +177,8 @@ func (c *connection) awaitRoom() <-chan struct{} {
 	return c.room
 }
 
-// tellRoom wakes the callers that wait for room in the send queue.
-func (c *connection) tellRoom() {
+// wakeForRoom wakes the callers that wait for room in the send queue.
+func (c *connection) wakeForRoom() {
 	if !c.full.Load() {
 		return
 	}

@@ -27,12 +27,12 @@ const (
 	defaultMaxPayload = 1 << 20
 	defaultStallLimit = 5 * time.Second
 
-	// DefaultCredits is how many calls under way are asked for.
+	// DefaultCredits is how many outstanding calls are asked for.
 	DefaultCredits         = 128
 	defaultCallbackCredits = 16
 	maxCallbackCredits     = 256
 
-	// longMessages is how many of the longest messages can be under way.
+	// longMessages is how many of the longest messages can be outstanding.
 	longMessages = 16
 	// LongMessageBytes is the longest message; DefaultLongBytes hold 16.
 	LongMessageBytes = defaultMaxPayload + requester.MaxHead
@@ -59,7 +59,7 @@ type DialerConfig struct {
 	// InlineSend and InlineRecv are the sizes of our inline buffers, from 1024
 	// to 65536, in whole KiB (4096). The peer's may lower the thresholds.
 	InlineSend, InlineRecv int
-	// Credits is how many calls under way we ask for (128).
+	// Credits is how many outstanding calls we ask for (128).
 	Credits int
 	// NoDDP forbids direct placement, as RPCSEC_GSS integrity must.
 	NoDDP bool

@@ -110,7 +110,7 @@
 // may wait for a completion, for memory or for the client has somebody receive first (Crew.Relieve).
 // Serve joins runWatch and runConn, runConn the crew.
 // Server.mu, serverConn.mu, exposer.mu and longbuf.Pool.mu are leaves, except
-// that receives are posted, and exposer.mu is taken, with serverConn.mu held. serverConn.telling and replyBatch.mu come
+// that receives are posted, and exposer.mu is taken, with serverConn.mu held. serverConn.sendingProps and replyBatch.mu come
 // before them, in this order, and are held while messages about properties and replies are posted.
 //
 // Of a link: one runReaper, which receives while no caller does; one control.run, which sends what

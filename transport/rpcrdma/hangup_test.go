@@ -44,7 +44,7 @@ func TestHangUp(t *testing.T) {
 					if err := p.send(q.inline(0)); err != nil {
 						return err
 					}
-					_, err = p.wait(verbs.OpRecv) // the next call tells that the reply has come
+					_, err = p.wait(verbs.OpRecv) // the next call means that the reply has come
 					return err
 				})
 				r := dialPeer(t, addr, nil)
@@ -331,19 +331,19 @@ func TestSendQueueFullOfSilence(t *testing.T) {
 	all.Wait()
 }
 
-// crampedConn has no room in its send queue while full is set. It notes of each
+// crampedConn has no room in its send queue while full is set. It records of each
 // Send whether it was signaled.
 type crampedConn struct {
 	*scriptConn
-	full atomic.Bool
-	told chan bool
+	full     atomic.Bool
+	signaled chan bool
 }
 
 func (c *crampedConn) PostSend(wrs []verbs.SendWR) (int, error) {
 	if c.full.Load() {
 		return 0, verbs.ErrQueueFull
 	}
-	c.told <- wrs[len(wrs)-1].Signaled
+	c.signaled <- wrs[len(wrs)-1].Signaled
 	return c.scriptConn.PostSend(wrs)
 }
 
@@ -360,7 +360,7 @@ func (d crampedDevice) Dial(ctx context.Context, to netip.AddrPort, o verbs.Conn
 // TestGivenUpBeforeItSignals gives up, before it is posted, the call whose Send was
 // to be signaled once per quarter of the send queue: the next one is signaled instead.
 func TestGivenUpBeforeItSignals(t *testing.T) {
-	conn := &crampedConn{scriptConn: &scriptConn{}, told: make(chan bool, 1)}
+	conn := &crampedConn{scriptConn: &scriptConn{}, signaled: make(chan bool, 1)}
 	d := NewDialer(DialerConfig{Device: crampedDevice{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, StallLimit: time.Minute})
 	tl, err := d.Dial(context.Background())
 	if err != nil {
@@ -371,7 +371,7 @@ func TestGivenUpBeforeItSignals(t *testing.T) {
 		over := make(chan error, 1)
 		runExchange := func() { over <- l.Exchange(ctx, xid, pingCall(nil)) }
 		go runExchange()
-		signaled = <-conn.told
+		signaled = <-conn.signaled
 		h := Header{XID: xid, Version: Version1, Credits: 4, Proc: wire.ProcMsg}
 		conn.deliver(append(encodeHeader(&h), rpcAccepted(xid, 5)...), 0)
 		return signaled, <-over

@@ -145,7 +145,7 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-func TestReplyErrorTellsVersions(t *testing.T) {
+func TestReplyErrorNamesVersions(t *testing.T) {
 	r := dialPeer(t, startPeer(t, nil, answersFirst(func(q *peerCall) []byte { return xdrWords(q.XID, 1, 16, 4, 1, 2, 3) })), nil)
 	var re *ReplyError
 	if err := r.do(within(t, patience), pingCall(nil)); !errors.As(err, &re) || *re != (ReplyError{Version: Version1, Code: wire.ErrVers, Low: 2, High: 3}) {

@@ -15,7 +15,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// strictConn notes local invalidations of keys that are not bound, which adapters
+// strictConn records local invalidations of keys that are not bound, which adapters
 // may not stand.
 type strictConn struct {
 	*scriptConn
@@ -33,9 +33,9 @@ func (c *strictConn) PostSend(wrs []verbs.SendWR) (int, error) {
 	return c.scriptConn.PostSend(wrs)
 }
 
-// TestForeignKeyIsDead has the answer to one call invalidate the key of another:
+// TestForeignKeyIsInvalid has the answer to one call invalidate the key of another:
 // that one is not made invalid again.
-func TestForeignKeyIsDead(t *testing.T) {
+func TestForeignKeyIsInvalid(t *testing.T) {
 	conn := &strictConn{scriptConn: &scriptConn{}}
 	d, l, a := dialScript(t, DialerConfig{Device: overScript{&scriptDevice{conn: conn.scriptConn}, conn}, Credits: 4, StallLimit: time.Minute}, 1<<16)
 	answer := func(q Header, invalidate uint32) {
@@ -83,9 +83,9 @@ func TestForeignKeyIsDead(t *testing.T) {
 	}
 }
 
-// TestKeysDieBeforeResults: when results are looked at, the peer can change nothing
+// TestKeysInvalidBeforeResults: when results are looked at, the peer can change nothing
 // in them any more.
-func TestKeysDieBeforeResults(t *testing.T) {
+func TestKeysInvalidBeforeResults(t *testing.T) {
 	conn := &scriptConn{}
 	d, l, a := dialScript(t, DialerConfig{Device: &scriptDevice{conn: conn}, Credits: 4, StallLimit: time.Minute}, 1<<16)
 	got := 0

@@ -120,7 +120,7 @@ func (l *link) requesterRules() *requester.Rules {
 }
 
 // terms are the inline thresholds of version 1, which follow from both sides'
-// sizes (RFC 8797 section 4): 1024 when the peer told none.
+// sizes (RFC 8797 section 4): 1024 when the peer announced none.
 func terms(cfg *DialerConfig, private []byte) plan.Terms {
 	t := plan.Terms{Version: Version1, SendInline: wire.DefaultInline, RecvInline: wire.DefaultInline, NoDDP: cfg.NoDDP, ReadReplies: cfg.ReadReplies}
 	if peer, ok := wire.ParsePrivateData(private); ok {

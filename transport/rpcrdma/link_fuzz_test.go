@@ -232,7 +232,7 @@ func (s *script) word() uint32 {
 }
 
 // FuzzLink plays a peer of either version that answers calls well, badly, late,
-// twice and not at all, refuses them, tells and asks for properties, calls back,
+// twice and not at all, refuses them, announces and asks for properties, calls back,
 // and lets calls be given up: whatever it does, calls end with
 // one of the errors there are, and when they have, nothing of theirs can be
 // reached, and all buffers are back.

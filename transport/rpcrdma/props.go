@@ -33,16 +33,16 @@ type props struct {
 	// announced is set when our properties have been sent.
 	begun, announced bool
 
-	// What the peer has told, or else the defaults.
+	// What the peer has announced, or else the defaults.
 	peerSize     int
 	peerBackward wire.BackwardSupport
 
-	// size is that of receives posted from now on, told what the peer may
+	// size is that of receives posted from now on, promised what the peer may
 	// count on. posted is the size of each receive that was posted since it
 	// was resized and waits for a message, 0 for others, stale the number of them shorter than size.
-	size, told int
-	posted     []int
-	stale      int
+	size, promised int
+	posted         []int
+	stale          int
 
 	// Our own messages have the XIDs that follow base, up to xid.
 	base, xid uint32
@@ -59,7 +59,7 @@ var errPropsFlood = fmt.Errorf("%w: property messages come faster than their ans
 func newProps(receives, receiveMax, sendMax int, backward wire.BackwardSupport) *props {
 	return &props{
 		receiveMax: receiveMax, sendMax: sendMax, backward: backward,
-		size: receiveMax, told: receiveMax, posted: make([]int, receives),
+		size: receiveMax, promised: receiveMax, posted: make([]int, receives),
 		peerSize: wire.DefaultInline2, peerBackward: wire.BackwardInline,
 	}
 }
@@ -84,8 +84,8 @@ func (p *props) post(id int) int {
 	return p.size
 }
 
-// took notes that a message came into receive buffer id. When it was the last
-// one of an old, smaller size, the peer may be told of the new one (section
+// took records that a message came into receive buffer id. When it was the last
+// one of an old, smaller size, the new one may be announced to the peer (section
 // 6.2.1), and a message is due.
 func (p *props) took(id int) (due bool) {
 	if !p.resized.Load() {
@@ -103,7 +103,7 @@ func (p *props) took(id int) (due bool) {
 	}
 	m := &wire.UpdProp{Header: p.header(wire.ProcUpdProp)}
 	m.Props.AddUint32(wire.PropReceiveSize, uint32(p.size))
-	// Beyond maxPropsOut, if need be: one raise is under way at a time.
+	// Beyond maxPropsOut, if need be: one raise is announced at a time.
 	p.out = append(p.out, m)
 	return true
 }
@@ -118,7 +118,7 @@ func (p *props) begin(xid uint32) {
 	}
 	p.begun, p.base, p.xid = true, xid, xid
 	m := &wire.ConnProp{Header: p.header(wire.ProcConnProp)}
-	m.Props.AddUint32(wire.PropReceiveSize, uint32(p.told))
+	m.Props.AddUint32(wire.PropReceiveSize, uint32(p.promised))
 	m.Props.AddUint32(wire.PropBackward, uint32(p.backward))
 	m.NoChange.Set(1)
 	p.out = append(p.out, m)
@@ -142,7 +142,7 @@ func (p *props) next() wire.Message {
 	return m
 }
 
-// sent notes that what next returned has been sent.
+// sent records that what next returned has been sent.
 func (p *props) sent(m wire.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +150,7 @@ func (p *props) sent(m wire.Message) {
 	case *wire.ConnProp:
 		p.announced = true
 	case *wire.UpdProp:
-		p.told = p.size
+		p.promised = p.size
 	}
 }
 
@@ -188,23 +188,23 @@ func (p *props) receiveLimit() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.announced || p.state == propsUnknown {
-		return min(wire.DefaultInline2, p.told)
+		return min(wire.DefaultInline2, p.promised)
 	}
-	return p.told
+	return p.promised
 }
 
 // propsInForce is what holds at a moment: how long messages may be, and what both
-// ends have told.
+// ends have announced.
 type propsInForce struct {
-	send, receive, told, peer int
-	backward, peerBackward    wire.BackwardSupport
+	send, receive, promised, peer int
+	backward, peerBackward        wire.BackwardSupport
 }
 
 func (p *props) inForce() propsInForce {
 	send, receive := p.sendLimit(), p.receiveLimit()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return propsInForce{send, receive, p.told, p.peerSize, p.backward, p.peerBackward}
+	return propsInForce{send, receive, p.promised, p.peerSize, p.backward, p.peerBackward}
 }
 
 // peerTakes is what of the backward direction the peer receives.

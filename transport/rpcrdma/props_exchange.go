@@ -6,9 +6,9 @@ import "github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 type propsState uint8
 
 const (
-	// propsUnknown: the peer has not told its properties.
+	// propsUnknown: the peer has not announced its properties.
 	propsUnknown propsState = iota
-	// propsAsked: it has, and a request is under way.
+	// propsAsked: it has, and a request is outstanding.
 	propsAsked
 	// propsSettled: it has, and there is nothing to ask, any more.
 	propsSettled
@@ -96,7 +96,7 @@ func (p *props) respond(req *wire.ReqProp) *wire.ResProp {
 	for i, v := range req.Props.All() {
 		want, _ := v.Uint32()
 		switch {
-		case v.ID == wire.PropReceiveSize && !sized && p.size == p.told:
+		case v.ID == wire.PropReceiveSize && !sized && p.size == p.promised:
 			sized = true
 			if now := p.resize(int(want)); now == int(want) {
 				h.Done.Set(i)
@@ -126,9 +126,9 @@ func (p *props) resize(want int) int {
 		}
 	}
 	if p.stale == 0 {
-		p.told = p.size
+		p.promised = p.size
 	}
-	return p.told
+	return p.promised
 }
 
 // answered takes the RDMA2_RESPROP to our request, which was for one property.

@@ -179,7 +179,7 @@ func TestPropsReceiveLimit(t *testing.T) {
 		t.Errorf("posts %d bytes", n)
 	}
 	if _, ok := nextOf(p); ok {
-		t.Error("raise told while a short receive is posted")
+		t.Error("raise announced while a short receive is posted")
 	}
 	p.took(3)
 	h, _ := nextOf(p)
@@ -327,7 +327,7 @@ func TestPropertyFloodEndsLink(t *testing.T) {
 }
 
 // TestPropsReplyLimit: replies of more than the default size are counted on when
-// both ends have told their properties, in either order.
+// both ends have announced their properties, in either order.
 func TestPropsReplyLimit(t *testing.T) {
 	for _, peerFirst := range []bool{true, false} {
 		p := newProps(4, 16384, 16384, wire.BackwardNone)

@@ -26,7 +26,7 @@ func (l *link) runReaper() {
 			keep = a.Next(callers)
 		}
 	}
-	// Close may be under way in fail elsewhere; here it returns when
+	// Another goroutine may be closing it, in Fail; here Close returns when
 	// no memory is touched any more.
 	_ = l.conn.Close()
 	a.End()
@@ -44,7 +44,7 @@ func (l *link) take(n int, err error) (callers bool, _ error) {
 		l.reap(&l.wc[i])
 	}
 	callers, useless := l.batch.End()
-	l.tellRoom()
+	l.wakeForRoom()
 	if err == nil {
 		err = l.afterBatch()
 	}
@@ -60,7 +60,7 @@ func (l *link) take(n int, err error) (callers bool, _ error) {
 	return callers, err
 }
 
-// afterBatch posts the receives again before anyone is told of a reply: the
+// afterBatch posts the receives again before the caller of a reply wakes: the
 // next call must not go out before there is room for its reply.
 func (l *link) afterBatch() error {
 	var err error

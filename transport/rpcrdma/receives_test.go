@@ -32,8 +32,8 @@ func TestReceivesBeforeNextCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := tl.(*link)
-	told := make(chan bool, 1)
-	conn.look = func() { told <- l.batch.Empty() } // on the reaper's goroutine
+	woken := make(chan bool, 1)
+	conn.look = func() { woken <- l.batch.Empty() } // on the reaper's goroutine
 	for xid, late := range []bool{false, true} {
 		xid := uint32(xid)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -51,8 +51,8 @@ func TestReceivesBeforeNextCall(t *testing.T) {
 		}
 		h := Header{XID: xid, Version: Version1, Credits: 4, Proc: wire.ProcMsg}
 		conn.deliver(append(encodeHeader(&h), rpcAccepted(xid, 5)...), 0)
-		if <-told {
-			t.Errorf("late %v: told before there was a receive", late)
+		if <-woken {
+			t.Errorf("late %v: woken before there was a receive", late)
 		}
 		if !late {
 			if err := <-over; err != nil {
@@ -66,7 +66,7 @@ func TestReceivesBeforeNextCall(t *testing.T) {
 	}
 }
 
-// grantSide tells of each message sent what it grants, and how many receives
+// grantSide records of each message sent what it grants, and how many receives
 // there were for it.
 type grantSide struct {
 	serverSide
@@ -112,7 +112,7 @@ func TestReceivesBeforeTheGrant(t *testing.T) {
 	}
 }
 
-// TestReceivesForBackwardCalls has as many backward calls under way as a client
+// TestReceivesForBackwardCalls has as many outstanding backward calls as a client
 // grants: there are receives for the replies to all calls of its own.
 func TestReceivesForBackwardCalls(t *testing.T) {
 	const credits, granted = 4, 32
@@ -145,7 +145,7 @@ func TestReceivesForBackwardCalls(t *testing.T) {
 	}
 }
 
-// TestReceivesForBackwardReplies has as many calls under way as a server grants:
+// TestReceivesForBackwardReplies has as many outstanding calls as a server grants:
 // there are receives for the replies to all backward calls that it may make.
 func TestReceivesForBackwardReplies(t *testing.T) {
 	const credits, backward = 4, 32

@@ -44,7 +44,7 @@ func TestIdleLinkEnds(t *testing.T) {
 	<-r.Done()
 }
 
-// TestLinkEndsUnderLeader: whoever receives when the link ends, and all who follow, fail.
+// TestLinkEndsUnderLeader: when the link ends, the caller that receives and those that wait for the turn fail.
 func TestLinkEndsUnderLeader(t *testing.T) {
 	const callers = 8
 	hold := make(chan struct{})

@@ -28,13 +28,13 @@ type ServerConfig struct {
 	InlineIn, InlineOut int
 	// Versions of the protocol that clients may speak. Default: AllVersions.
 	Versions Versions
-	// Credits is the most calls that one client may have under way (default
+	// Credits is the most calls that one client may have outstanding (default
 	// 128). TotalCredits (default 2048) are shared among all clients: as they
 	// become more, each is granted less, but never less than one.
 	Credits, TotalCredits int
 	// MaxPayload bounds the payload of one call or reply; default 1 MiB.
 	MaxPayload int
-	// Memory bounds the memory for chunks of all calls under way (default
+	// Memory bounds the memory for chunks of all outstanding calls (default
 	// 128 MiB), ConnMemory that of one client's (default a quarter). A
 	// call that needs more than is free waits.
 	Memory, ConnMemory int
@@ -49,7 +49,7 @@ type ServerConfig struct {
 	// not send RDMA_DONE for so long; default 30 s.
 	ReadReplies bool
 	DoneTimeout time.Duration
-	// Backward is how many calls a handler can have under way on one client
+	// Backward is how many calls a handler can have outstanding on one client
 	// (RFC 8167), by transport.Request.Back, which is nil when it is 0.
 	Backward int
 	// StallTimeout ends the connection of a client that neither takes its
@@ -58,7 +58,7 @@ type ServerConfig struct {
 	// IdleTimeout ends the connection of a client that has made no call for so
 	// long; default 10 minutes, negative for never.
 	IdleTimeout time.Duration
-	// Log is told of connections and why they ended. Default: nothing.
+	// Log gets connections, and why they ended. Default: none.
 	Log *slog.Logger
 }
 
@@ -169,7 +169,7 @@ type Server struct {
 	closed bool
 	stops  map[*context.CancelFunc]struct{} // one for each Serve
 	conns  map[*serverConn]struct{}
-	done   sync.WaitGroup // Serves under way
+	done   sync.WaitGroup // calls of Serve
 }
 
 // NewServer makes a Server. It borrows dev and h until Close.
@@ -292,7 +292,7 @@ func (s *Server) runWatch(ctx context.Context) {
 }
 
 // Close ends all connections, waits for every Serve to return and gives back
-// the memory. Calls under way see their context end and are waited for.
+// the memory. Outstanding calls see their context end and are waited for.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {

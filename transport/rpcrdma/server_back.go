@@ -91,7 +91,7 @@ func (b *backchannel) nextXID() uint32 {
 	}
 }
 
-// end fails the calls under way and waits for them. Nothing is sent any more.
+// end fails the outstanding calls and waits for them. Nothing is sent any more.
 func (b *backchannel) end() {
 	close(b.done)
 	b.Wait()
@@ -166,8 +166,8 @@ func (b *backchannel) completed(id int, op verbs.Op) {
 	batch.Wake()
 }
 
-// keyDead notes that the client has invalidated a key.
-func (b *backchannel) keyDead(rkey uint32) {
+// keyInvalidated records that the client has invalidated a key.
+func (b *backchannel) keyInvalidated(rkey uint32) {
 	batch := b.NewBatch()
 	batch.Begin()
 	batch.Invalidated(0, rkey)

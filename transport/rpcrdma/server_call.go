@@ -26,7 +26,7 @@ type serverCall struct {
 	asked   uint32 // credits
 
 	reads atomic.Int32  // RDMA Reads outstanding, and one while more are to come
-	done  chan struct{} // of capacity 1: told when reads reaches zero
+	done  chan struct{} // of capacity 1: has a token when reads has reached zero
 
 	// exposure is nil unless replies by read chunks are configured.
 	exposure *exposure
@@ -115,7 +115,7 @@ func (k *serverCall) run(ctx context.Context, a arrival) {
 		} else {
 			k.ignore(ctx)
 		}
-	default: // about properties: note has taken it
+	default: // about properties: learn has taken it
 		k.dismiss(ctx)
 	}
 }

@@ -43,9 +43,9 @@ type serverConn struct {
 	arena *mem.Arena // receive buffers, then the calls' buffers
 	acct  longbuf.Account
 	props *props // nil unless version 2 may be spoken
-	// telling is held while messages about properties are posted: one that
+	// sendingProps is held while messages about properties are posted: one that
 	// overtook another would undo what that says of the receive size.
-	telling sync.Mutex
+	sendingProps sync.Mutex
 
 	// sends holds a token for each group of work requests posted and not
 	// completed, reads one for each RDMA Read. Their capacities bound the
@@ -305,7 +305,7 @@ func (c *serverConn) completed(w verbs.Completion) {
 	if w.Op == verbs.OpRecv {
 		c.arrivals.Add(1)
 		c.s.count.received.Add(uint64(w.Len))
-		c.note(w)
+		c.learn(w)
 		c.arrived = append(c.arrived, arrival{recv: int(w.ID), n: w.Len})
 		return
 	}

@@ -105,7 +105,7 @@ func (k *serverCall) open(list []wire.ReadSegment, pos int, s mem.Seg) ([]wire.R
 	return append(list, wire.ReadSegment{Position: uint32(pos), Segment: seg}), nil
 }
 
-// owed notes that the client owes RDMA_DONE for k.
+// owed records that the client owes RDMA_DONE for k.
 func (k *serverCall) owed() error {
 	e := k.c.exposer
 	e.mu.Lock()

@@ -180,7 +180,7 @@ func TestServerMaxConns(t *testing.T) {
 	b.ping(2)
 }
 
-// Closing a server ends calls under way, in every state.
+// Closing a server ends outstanding calls, in every state.
 func TestServerClose(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	var clients []*rawClient

@@ -204,7 +204,7 @@ func FuzzServerMessage(f *testing.F) {
 		copy(c.recvBuf(0).Bytes(), msg)
 		k := <-c.free
 		c.posted = 1
-		c.note(verbs.Completion{ID: 0, Op: verbs.OpRecv, Len: len(msg)})
+		c.learn(verbs.Completion{ID: 0, Op: verbs.OpRecv, Len: len(msg)})
 		k.run(t.Context(), arrival{0, len(msg)})
 		if k.abandoned {
 			if !conn.closed {

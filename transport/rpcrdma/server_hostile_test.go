@@ -16,7 +16,7 @@ func fullHeader(xid uint32) []byte {
 	return encodeHeader(&h)
 }
 
-// Every truncation of a header gets an error, unless there is no telling whose.
+// Every truncation of a header gets an error, unless there is no sendingProps whose.
 func TestServerTruncatedHeaders(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	c := dialRaw(t, s.addr, peerSizes(4096))
@@ -183,7 +183,7 @@ func TestServerReplyAgainstChunks(t *testing.T) {
 		!bytes.Equal(c.data.Bytes()[:3000], testPattern(3000)) {
 		t.Errorf("header %+v", h)
 	}
-	// A handler that asks for more than a client may have is told no.
+	// A handler that asks for more than a client may have is refused.
 	c.call(msgHeader(3, wire.Lists{}), rpcCall(3, procFill, 1<<30, 1))
 	if _, body := c.reply(); !bytes.Equal(body, xdrWords(3, 1, 0, 0, 0, 5)) {
 		t.Errorf("got %x", body)

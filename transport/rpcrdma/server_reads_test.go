@@ -43,7 +43,7 @@ func (c readSide) PostSend(wrs []verbs.SendWR) (int, error) {
 }
 
 // TestServerLimitsReads has a client that serves few RDMA Reads at a time, as its
-// connection says, or fewer, as it tells by the Connection Configuration Protocol.
+// connection says, or fewer, as it announces by the Connection Configuration Protocol.
 func TestServerLimitsReads(t *testing.T) {
 	const segments = 9
 	for name, most := range map[string]int{"by the connection": 3, "configured": 2} {

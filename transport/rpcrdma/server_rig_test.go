@@ -33,7 +33,7 @@ const (
 
 // testProgram is a transport.Handler.
 type testProgram struct {
-	holding chan struct{} // told of every procHold
+	holding chan struct{} // has a token for every procHold
 	release chan struct{} // closed to let them go
 }
 

@@ -9,20 +9,20 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
-// tellingSide is a serverSide that tells of what is posted.
-type tellingSide struct {
+// recordingSide is a serverSide that records what is posted.
+type recordingSide struct {
 	serverSide
 	posting func(wr *verbs.SendWR)
 }
 
-func (c tellingSide) PostAndReap(wrs []verbs.SendWR, wc []verbs.Completion) (posted, reaped int, err error) {
+func (c recordingSide) PostAndReap(wrs []verbs.SendWR, wc []verbs.Completion) (posted, reaped int, err error) {
 	for i := range wrs {
 		c.posting(&wrs[i])
 	}
 	return c.serverSide.PostAndReap(wrs, wc)
 }
 
-// scriptServer serves a scripted client, which is told of what is posted to it.
+// scriptServer serves a scripted client, which gets what is posted to it.
 func scriptServer(t *testing.T, dev *listenDevice, h transport.Handler, cfg ServerConfig, posting func(wr *verbs.SendWR)) (*Server, *scriptConn) {
 	t.Helper()
 	dev.reqs = make(chan verbs.Request, 1)
@@ -40,7 +40,7 @@ func scriptServer(t *testing.T, dev *listenDevice, h transport.Handler, cfg Serv
 		}
 		<-served
 	})
-	dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return tellingSide{c, posting} }}
+	dev.reqs <- scriptRequest{conn, func(c serverSide) verbs.Conn { return recordingSide{c, posting} }}
 	eventually(t, "receives", func() bool { return conn.receives() > 0 })
 	return s, conn
 }

@@ -15,7 +15,7 @@ import (
 
 // FuzzServerSequence plays a client of either version over many messages: calls of
 // all kinds, with chunks good and bad, RDMA_DONE, errors, messages about
-// properties, replies to backward calls that are under way or not, and plain
+// properties, replies to backward calls that are outstanding or not, and plain
 // garbage. Whatever it sends, the server ends the
 // connection or goes on; in the end all its memory is back, and what it sent
 // could be read.

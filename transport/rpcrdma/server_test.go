@@ -97,7 +97,7 @@ func testShapes(t *testing.T, r *rig) {
 	}
 }
 
-func TestServerTellsXIDAndPeer(t *testing.T) {
+func TestServerRequestNamesXIDAndPeer(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	c := dialRaw(t, s.addr, peerSizes(4096))
 	c.call(msgHeader(77, wire.Lists{}), rpcCall(77, procSeen))

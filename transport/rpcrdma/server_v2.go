@@ -26,15 +26,15 @@ func (c *serverConn) sendInline(version uint32) int {
 	return int(c.out.Load())
 }
 
-// note takes what a message tells about properties as soon as it arrives, so
+// learn takes what a message says about properties as soon as it arrives, so
 // that it holds for the replies to all calls that were sent after it. The rest
 // is the member's that takes it up.
-func (c *serverConn) note(w verbs.Completion) {
+func (c *serverConn) learn(w verbs.Completion) {
 	if c.props != nil {
 		c.props.took(int(w.ID))
 	}
 	if w.Invalidated && c.back != nil {
-		c.back.keyDead(w.InvalidatedKey)
+		c.back.keyInvalidated(w.InvalidatedKey)
 	}
 	b := c.recvBuf(int(w.ID)).Bytes()[:w.Len]
 	if !c.s.cfg.Versions.Has(Version2) || !aboutProps(b) {
@@ -62,8 +62,8 @@ func aboutProps(b []byte) bool {
 
 // sendDue sends the messages about properties that are due, in their order.
 func (k *serverCall) sendDue(ctx context.Context) error {
-	k.c.telling.Lock()
-	defer k.c.telling.Unlock()
+	k.c.sendingProps.Lock()
+	defer k.c.sendingProps.Unlock()
 	for k.ctlUsed+maxCtl <= k.ctl.Len {
 		m := k.c.props.next()
 		if m == nil {

@@ -40,7 +40,7 @@ func dialRaw2(t *testing.T, s *serverRig) (*rawClient, Header) {
 }
 
 // TestServerIntroducedFirst has a client tell its properties before anything else:
-// the server tells its own, and then asks, under XIDs of their own.
+// the server announces its own, and then asks, under XIDs of their own.
 func TestServerIntroducedFirst(t *testing.T) {
 	s := startServer(t, ServerConfig{InlineOut: 8192})
 	c := dialRaw(t, s.addr, nil)
@@ -55,7 +55,7 @@ func TestServerIntroducedFirst(t *testing.T) {
 	c.ping2(10)
 }
 
-// TestServerPropertiesGrant: a message about properties tells the grant in force,
+// TestServerPropertiesGrant: a message about properties has the grant in force,
 // for which there are receives, whatever its client has asked for.
 func TestServerPropertiesGrant(t *testing.T) {
 	s := startServer(t, ServerConfig{InlineOut: 8192})
@@ -442,14 +442,14 @@ func TestServerProperties2(t *testing.T) {
 	check(request(5, size(1000)), "-", "1=4096")
 
 	// A receive of 4096 bytes is posted before a call is answered, so a raise takes
-	// effect when as many messages have come as there may be of such, and is told then.
+	// effect when as many messages have come as there may be of such, and is announced then.
 	c.ping2(50)
 	check(request(6, size(16384)), "-", "1=4096")
 	check(request(7, size(8192)), "r") // one at a time
 	var upd Header
 	for xid := uint32(1000); ; xid++ {
 		if xid == 2000 {
-			t.Fatal("the raise is never told")
+			t.Fatal("the raise is never announced")
 		}
 		c.call(msgHeader2(xid, wire.Lists{}), rpcCall(xid, procNull))
 		h, _ := c.reply()

@@ -15,7 +15,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// TestGrants checks after each grant that as many calls are under way as it
+// TestGrants checks after each grant that as many calls are outstanding as it
 // allows, and no more.
 func TestGrants(t *testing.T) {
 	const requested = 8
@@ -171,9 +171,9 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestKeysDieWithTheCall lets the peer use keys after the call is over: it must
+// TestKeysInvalidAfterCall lets the peer use keys after the call is over: it must
 // lose its connection and touch nothing.
-func TestKeysDieWithTheCall(t *testing.T) {
+func TestKeysInvalidAfterCall(t *testing.T) {
 	for _, over := range []string{"answered", "given up"} {
 		for _, access := range []string{"write", "read", "reply chunk"} {
 			t.Run(access+" after the call was "+over, func(t *testing.T) {

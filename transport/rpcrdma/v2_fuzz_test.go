@@ -97,11 +97,11 @@ func (d *dice) message(xid uint32) []byte {
 func checkProps(t *testing.T, p *props) {
 	t.Helper()
 	for id, n := range p.posted {
-		if n > 0 && n < p.told {
-			t.Fatalf("receive %d of %d bytes is posted, and the peer may send %d", id, n, p.told)
+		if n > 0 && n < p.promised {
+			t.Fatalf("receive %d of %d bytes is posted, and the peer may send %d", id, n, p.promised)
 		}
 	}
-	if p.told < wire.DefaultInline2 || p.told > p.receiveMax || p.size > p.receiveMax || p.state >= propsStates || len(p.out) > maxPropsOut+1 {
+	if p.promised < wire.DefaultInline2 || p.promised > p.receiveMax || p.size > p.receiveMax || p.state >= propsStates || len(p.out) > maxPropsOut+1 {
 		t.Fatalf("%+v", p)
 	}
 	if n := p.sendLimit(); n > p.sendMax || n < min(p.sendMax, wire.DefaultInline2) {
@@ -194,7 +194,7 @@ func FuzzRequester2(f *testing.F) {
 
 // FuzzResponder2 gives a responder a sequence of messages, on one connection:
 // each is answered once or not at all, receives are never smaller than the
-// client has been told, and replies never longer than it takes.
+// client counts on, and replies never longer than it takes.
 func FuzzResponder2(f *testing.F) {
 	for seed := range byte(24) {
 		b := make([]byte, 200)
@@ -240,7 +240,7 @@ func FuzzResponder2(f *testing.F) {
 			c.reads = make(chan struct{}, s.cfg.ReadDepth)
 			c.readable.Store(true)
 			k := <-c.free
-			c.note(verbs.Completion{ID: uint64(id), Op: verbs.OpRecv, Len: len(msg)})
+			c.learn(verbs.Completion{ID: uint64(id), Op: verbs.OpRecv, Len: len(msg)})
 			limit := c.props.sendLimit()
 			k.run(t.Context(), arrival{id, len(msg)})
 			if k.abandoned {

@@ -81,7 +81,7 @@ func (c *connection) setTerms(change func(*plan.Terms)) {
 // settled reports whether the version is.
 func (c *connection) settled() bool { return c.inForce.Load().version == versionSettled }
 
-// Sending notes that a call of the version is about to be sent.
+// Sending records that a call of the version is about to be sent.
 func (c *connection) Sending(version uint32) {
 	if version != Version2 || c.settled() {
 		return
@@ -160,7 +160,7 @@ func (c *connection) noteTerms() {
 	if t.Version == Version2 {
 		now := c.control.props.inForce()
 		t.InlineSend, t.InlineRecv = min(cfg.InlineSend, now.send), min(cfg.InlineRecv, now.receive)
-		t.ReceiveSize, t.PeerReceiveSize = now.told, now.peer
+		t.ReceiveSize, t.PeerReceiveSize = now.promised, now.peer
 		t.Backward, t.PeerBackward = now.backward.String(), now.peerBackward.String()
 	}
 	c.d.terms.Store(&t)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-var seed = flag.Uint64("seed", 0, "of TestStorm; 0 for a new one")
+var seed = flag.Uint64("seed", 0, "of TestStress; 0 for a new one")
 
 // wire is a connection of these tests: replies, by the number of their caller, come by it in the order of the calls.
 type wire struct {
@@ -162,9 +162,9 @@ func (w *wire) start() {
 	})
 }
 
-// TestStorm: callers, many of which give up, and goroutines that only expect something: everybody gets what comes, and nobody
+// TestStress: callers, many of which give up, and goroutines that only expect something: everybody gets what comes, and nobody
 // sleeps while something is there. A lost wake-up hangs the test.
-func TestStorm(t *testing.T) {
+func TestStress(t *testing.T) {
 	const callers, calls = 12, 400
 	s := *seed
 	if s == 0 {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Credits limits the calls under way on one connection (RFC 8166 section
+// Credits limits the outstanding calls on one connection (RFC 8166 section
 // 3.3.1): to one until the first reply, then to the latest grant, and never to
 // more than was requested. A credit is held from before the call is sent
 // until its reply has come, even when nobody waits for it any more: nothing
@@ -113,7 +113,7 @@ func (c *Credits) Release(s Share) {
 	c.mu.Unlock()
 }
 
-// Abandon notes that nobody waits any more for a call with a credit held for s,
+// Abandon records that nobody waits any more for a call with a credit held for s,
 // and reports whether that leaves the connection clogged.
 func (c *Credits) Abandon(s Share) (clogged bool) {
 	c.mu.Lock()

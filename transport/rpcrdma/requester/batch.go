@@ -201,9 +201,9 @@ func (b *Batch) late(s *slot) {
 		s.state = slotDraining
 		return
 	}
-	if r.corners != nil && r.corners.owes(s) {
+	if r.corners != nil && r.corners.takeDone(s) {
 		s.state = slotReplied // once more would be too often
-		r.corners.owed(s)
+		r.corners.releaseLater(s)
 		return
 	}
 	r.putSlot(s)
@@ -231,23 +231,23 @@ func (r *Requester) noteUseless() {
 // it answers, or, from a responder that errs, of any other. Requester.mu is held.
 func (b *Batch) Invalidated(xid, rkey uint32) {
 	r := b.r
-	if s := r.slots[xid]; s != nil && s.kill(rkey) {
+	if s := r.slots[xid]; s != nil && s.invalidated(rkey) {
 		r.count.RemoteInvalidations.Add(1)
 		return
 	}
 	for _, s := range r.slots {
-		if s.kill(rkey) {
+		if s.invalidated(rkey) {
 			r.count.RemoteInvalidations.Add(1)
 			return
 		}
 	}
 }
 
-// kill marks a key of s as dead and reports whether there is one. Requester.mu is held.
-func (s *slot) kill(rkey uint32) bool {
+// invalidated marks a key of s as invalid and reports whether there is one. Requester.mu is held.
+func (s *slot) invalidated(rkey uint32) bool {
 	for i := range s.keys {
-		if k := &s.keys[i]; k.rkey == rkey && !k.dead {
-			k.dead = true
+		if k := &s.keys[i]; k.rkey == rkey && !k.invalid {
+			k.invalid = true
 			return true
 		}
 	}

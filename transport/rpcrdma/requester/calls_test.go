@@ -22,15 +22,14 @@ func encode(m wire.Message, body []byte) []byte {
 	return append(append([]byte(nil), wire.Encode(make([]byte, bufSize), m)...), body...)
 }
 
-// reply answers with a reply whose lists change has filled in, and results. dead are the keys that it invalidates, of
-// those that q names.
-func reply(change func(q, m *wire.Msg), dead int, results ...uint32) answer {
+// reply answers with a reply whose lists change has filled in, and results. It invalidates the first of the call's keys.
+func reply(change func(q, m *wire.Msg), keys int, results ...uint32) answer {
 	return func(c *scriptConn, q *wire.Msg) []byte {
 		m := wire.Msg{Header: header(q, wire.ProcMsg, 8), Direction: wire.DirReply}
 		if change != nil {
 			change(q, &m)
 		}
-		for _, key := range q.Lists.Keys(nil)[:dead] {
+		for _, key := range q.Lists.Keys(nil)[:keys] {
 			delete(c.bound, key)
 			c.batch.Begin()
 			c.batch.Invalidated(q.XID, key)

@@ -115,7 +115,7 @@ func (r *Requester) renew(s *slot) {
 func (r *Requester) send(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
 	if err := r.marshal(ctx, s, xid, c); err != nil {
 		r.unbound(s, 0)
-		r.noteLoss(err)
+		r.failIfLost(err)
 		return err
 	}
 	last := &s.WRs[len(s.WRs)-1]
@@ -130,7 +130,7 @@ func (r *Requester) send(ctx context.Context, s *slot, xid uint32, c *transport.
 	posted, err := r.conn.Post(ctx, &s.Sender, ctx.Done())
 	if err != nil && posted < len(s.WRs) {
 		r.unbound(s, posted)
-		r.noteLoss(err)
+		r.failIfLost(err)
 		return err
 	}
 	if err != nil {
@@ -152,9 +152,9 @@ func (r *Requester) signalNext(n int, needed bool) bool {
 	return true
 }
 
-// noteLoss ends the link if err says that the connection is dead: a caller that gets that error must find the link ended,
+// failIfLost ends the connection if err says that it is lost: a caller that gets that error must find it ended,
 // even if the reaper has not noticed yet.
-func (r *Requester) noteLoss(err error) {
+func (r *Requester) failIfLost(err error) {
 	if IsLoss(err) {
 		r.conn.Fail(err)
 	}
@@ -206,7 +206,7 @@ func (r *Requester) retire(s *slot) bool {
 		return false
 	}
 	for _, k := range s.keys {
-		if !k.dead {
+		if !k.invalid {
 			return false
 		}
 	}
@@ -219,7 +219,7 @@ func (r *Requester) retire(s *slot) bool {
 
 // quiesce returns when the peer can reach nothing by the call's keys, and no
 // posted request needs the caller's memory. ctx does not end it: it only
-// shortens the patience with a peer that stalls, which is the end of the link.
+// shortens the patience with a peer that stalls, which ends the connection.
 // Unless the call is over, the peer may be invalidating the keys itself: then
 // windows are freed, as adapters may not stand a key invalidated twice.
 func (r *Requester) quiesce(ctx context.Context, s *slot, over bool) {
@@ -229,7 +229,7 @@ func (r *Requester) quiesce(ctx context.Context, s *slot, over bool) {
 	r.mu.Lock()
 	s.WRs = s.WRs[:0]
 	for _, k := range s.keys {
-		if !k.dead {
+		if !k.invalid {
 			s.WRs = append(s.WRs, verbs.SendWR{ID: invalidateID(s), Op: verbs.OpLocalInvalidate, RKey: k.rkey})
 		}
 	}
@@ -265,10 +265,10 @@ func (r *Requester) freeWindows(ctx context.Context, s *slot) {
 	r.mu.Lock()
 	s.binds = s.binds[:0]
 	s.keys = slices.DeleteFunc(s.keys, func(k key) bool {
-		if !k.dead {
+		if !k.invalid {
 			s.binds = append(s.binds, k)
 		}
-		return !k.dead
+		return !k.invalid
 	})
 	r.mu.Unlock()
 	r.count.LocalInvalidations.Add(uint64(len(s.binds)))
@@ -334,7 +334,7 @@ func (r *Requester) detach(s *slot) {
 	r.mu.Lock()
 	s.waiter.Clear()
 	late := s.state == slotLate
-	owing := late && r.corners != nil && r.corners.owes(s)
+	doneDue := late && r.corners != nil && r.corners.takeDone(s)
 	if late && s.sending {
 		s.state = slotDraining
 		r.mu.Unlock()
@@ -352,7 +352,7 @@ func (r *Requester) detach(s *slot) {
 	if clogged {
 		r.conn.Fail(credit.ErrClogged)
 	}
-	if owing {
+	if doneDue {
 		r.corners.release(s)
 	}
 	if late {

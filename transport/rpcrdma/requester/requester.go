@@ -59,7 +59,7 @@ type Conn interface {
 	// Lend leases memory for long messages, TakeBack takes it back.
 	Lend(ctx context.Context, n int) (mem.Seg, error)
 	TakeBack(s mem.Seg)
-	// Terms are those for a call that is to be sent next, and Sending notes that one of that version is. Agree takes the
+	// Terms are those for a call that is to be sent next, and Sending records that one of that version is. Agree takes the
 	// answer to a call, refusal being nil unless it is an error, and reports whether its grant counts. The requester's
 	// lock is held.
 	Terms() plan.Terms
@@ -103,7 +103,7 @@ type Requester struct {
 
 	all         []slot
 	done, quiet <-chan struct{} // the connection's
-	// users are the exchanges under way, and runDone.
+	// users are the running exchanges, and runDone.
 	users sync.WaitGroup
 
 	mu    sync.Mutex
@@ -155,7 +155,7 @@ func (r *Requester) Connected(sendQueue int, names verbs.Window) {
 	}
 }
 
-// Wait waits for the calls under way, once the connection has ended.
+// Wait waits for the outstanding calls, once the connection has ended.
 func (r *Requester) Wait() {
 	// A call that has not seen the connection end has been counted in when mu is free.
 	r.mu.Lock()

@@ -45,7 +45,7 @@ const ScratchLen = 8
 // caller's memory is not needed any more.
 const CopyInline = 1024
 
-// slot is what one call under way needs of a connection: registered buffers, and
+// slot is what one outstanding call needs of a connection: registered buffers, and
 // memory that is used over and over.
 type slot struct {
 	index int
@@ -92,7 +92,7 @@ type slot struct {
 	xid   uint32
 	// share is what the credit is held for; the caller sets it.
 	share credit.Share
-	// keys are those the peer may still use, until they are dead.
+	// keys are those the peer may still use, until they are invalid.
 	keys []key
 	// reply, headerLen and replyLen describe the reply in receive buffer buf,
 	// which the slot owns; fault is set instead when it could not be parsed.
@@ -123,9 +123,9 @@ type piece struct {
 
 // key is a bound window.
 type key struct {
-	window verbs.Window
-	rkey   uint32
-	dead   bool
+	window  verbs.Window
+	rkey    uint32
+	invalid bool
 }
 
 // wake has the caller look at the slot again.
@@ -175,7 +175,7 @@ func (s *slot) cut(stream mem.Seg, marks []xdr.Mark, reduced plan.Set) {
 }
 
 // takeSlot counts an exchange in and takes a slot; the caller has a credit, so there is one, unless the connection has ended or
-// a call with the same XID is under way, if only for its reply.
+// a call with the same XID is outstanding, if only for its reply.
 func (r *Requester) takeSlot(xid uint32) (*slot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -262,7 +262,7 @@ func (k *Call) checkRPC() error {
 
 var errNoReply = errors.New("the handler gave no reply")
 
-// callHandler is the handler of one call; it notes that the call reached it.
+// callHandler is the handler of one call; it records that the call reached it.
 type callHandler Call
 
 func (h *callHandler) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {

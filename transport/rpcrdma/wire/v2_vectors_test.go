@@ -179,7 +179,7 @@ func TestHeaders2(t *testing.T) {
 	}
 }
 
-// TestHeaders2Truncated cuts every vector short everywhere. Whoever sent a
+// TestHeaders2Truncated cuts every vector short everywhere. The sender of a
 // request is owed an answer as soon as it can be known to be one.
 func TestHeaders2Truncated(t *testing.T) {
 	for name, b := range vectors2(t) {
