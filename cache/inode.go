@@ -84,7 +84,7 @@ type (
 	byNumber struct{}
 )
 
-func (byHandle) hash(i *Inode) uint64 { return i.c.hash(i.h) }
+func (byHandle) hash(i *Inode) uint64 { return uint64(i.c.sum(string(i.h))) }
 
 func (byHandle) next(i *Inode) **Inode { return &i.nextHandle }
 
@@ -92,11 +92,12 @@ func (byNumber) hash(i *Inode) uint64 { return mix(i.ino) }
 
 func (byNumber) next(i *Inode) **Inode { return &i.nextNumber }
 
-func (c *Cache) hash(h nfsclient.Handle) uint64 { return maphash.String(c.seed, string(h)) }
+// sum is a hash that nobody outside can foresee.
+func (c *Cache) sum(s string) uint32 { return uint32(maphash.String(c.seed, s)) }
 
 // inode is the inode of h, or nil; Cache.mu is held.
 func (c *Cache) inode(h nfsclient.Handle) *Inode {
-	i := c.handles.first(c.hash(h))
+	i := c.handles.first(uint64(c.sum(string(h))))
 	for i != nil && i.h != h {
 		i = i.nextHandle
 	}

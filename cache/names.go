@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"hash/maphash"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ type dentry struct {
 	name  string
 	child *Inode // nil: there is no such name
 	shown bool   // the kernel was given it
+	sum   uint32 // of name
 
 	next         *dentry // of dir.names
 	older, newer *dentry // of Cache.names, guarded by Cache.mu
@@ -28,7 +28,7 @@ type nameTable = table[dentry, byName]
 
 type byName struct{}
 
-func (byName) hash(d *dentry) uint64 { return maphash.String(d.dir.c.seed, d.name) }
+func (byName) hash(d *dentry) uint64 { return uint64(d.sum) }
 
 func (byName) next(d *dentry) **dentry { return &d.next }
 
@@ -37,8 +37,9 @@ func (i *Inode) dentry(name string) *dentry {
 	if i.names == nil {
 		return nil
 	}
-	d := i.names.first(maphash.String(i.c.seed, name))
-	for d != nil && d.name != name {
+	sum := i.c.sum(name)
+	d := i.names.first(uint64(sum))
+	for d != nil && (d.sum != sum || d.name != name) {
 		d = d.next
 	}
 	return d
@@ -97,14 +98,20 @@ func (d *dentry) release() {
 
 // setName makes name stand for child, nil for nothing; mu is held.
 func (i *Inode) setName(name string, child *Inode) *dentry {
-	if d := i.dentry(name); d != nil {
-		if d.child == child {
-			return d
+	return i.replaceName(i.dentry(name), name, child)
+}
+
+// replaceName is setName, where old, which may be nil, is what the name has stood for; mu is
+// held.
+func (i *Inode) replaceName(old *dentry, name string, child *Inode) *dentry {
+	if old != nil {
+		if old.child == child {
+			return old
 		}
-		i.names.remove(d)
-		i.releaseLater(d)
+		i.names.remove(old)
+		i.releaseLater(old)
 	}
-	d := &dentry{dir: i, name: name, child: child}
+	d := &dentry{dir: i, name: name, child: child, sum: i.c.sum(name)}
 	if child != nil {
 		child.refs.Add(1)
 	}
@@ -123,20 +130,26 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 // dropName forgets what name stands for; mu is held.
 func (i *Inode) dropName(name string) {
 	if d := i.dentry(name); d != nil {
-		i.names.remove(d)
-		i.releaseLater(d)
-		if d.child != nil {
-			i.node.Incomplete()
-		}
+		i.dropDentry(d)
+	}
+}
+
+// dropDentry drops d, which i has; mu is held.
+func (i *Inode) dropDentry(d *dentry) {
+	i.names.remove(d)
+	i.releaseLater(d)
+	if d.child != nil {
+		i.node.Incomplete()
 	}
 }
 
 // learnName is setName for what the server has said of a name of the present state; mu is held.
 func (i *Inode) learnName(name string, child *Inode) *dentry {
-	if d := i.dentry(name); child != nil && (d == nil || d.child != child) {
+	d := i.dentry(name)
+	if child != nil && (d == nil || d.child != child) {
 		i.node.Incomplete() // a change that the attributes did not show
 	}
-	return i.setName(name, child)
+	return i.replaceName(d, name, child)
 }
 
 // absent reports whether name, which is not in memory, is known not to exist; mu is held.
@@ -178,7 +191,7 @@ func (c *Cache) trimNames() {
 		c.mu.Unlock()
 		d.dir.mu.Lock()
 		if d.dir.dentry(d.name) == d {
-			d.dir.dropName(d.name)
+			d.dir.dropDentry(d)
 		}
 		d.dir.mu.Unlock()
 		d.dir.unpin()

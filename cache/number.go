@@ -1,6 +1,10 @@
 package cache
 
-import "github.com/rdmafs/rdmafs/nfsclient"
+import (
+	"hash/maphash"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
 
 // number chooses the inode number of h: the file id, and where another inode
 // has that already, one made from the handle, so that a server that gives many
@@ -10,7 +14,7 @@ func (c *Cache) number(h nfsclient.Handle, a *nfsclient.Attr) uint64 {
 	if a.FSID != c.fsid {
 		n ^= mix(a.FSID)
 	}
-	return chooseNumber(n, func() uint64 { return c.hash(h) }, c.taken)
+	return chooseNumber(n, func() uint64 { return maphash.String(c.seed, string(h)) }, c.taken)
 }
 
 // chooseNumber is first if that can be had, else a number that begins at other
