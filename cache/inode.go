@@ -51,6 +51,13 @@ func (i *Inode) Handle() nfsclient.Handle { return i.h }
 // Type is the kind of the file.
 func (i *Inode) Type() nfsclient.FileType { return i.typ }
 
+// Group is the group that owns the file, as last known.
+func (i *Inode) Group() uint32 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.node.GID
+}
+
 // intern returns the inode of h, with a reference for the caller. a need not be
 // current. A file does not change its type: if the server says that h is of another
 // type now, h is another file, and the old inode remains for those who refer to it.
