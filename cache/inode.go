@@ -34,6 +34,7 @@ type Inode struct {
 	// last change in it.
 	inListing bool
 	typ       nfsclient.FileType
+	staleTold bool     // the log says that the handle is stale
 	acls      aclState // what is known of access control lists; dropRights forgets it
 
 	nextHandle, nextNumber *Inode // of Cache.handles and Cache.numbers, guarded by Cache.mu
@@ -49,6 +50,13 @@ func (i *Inode) Handle() nfsclient.Handle { return i.h }
 
 // Type is the kind of the file.
 func (i *Inode) Type() nfsclient.FileType { return i.typ }
+
+// Group is the group that owns the file, as last known.
+func (i *Inode) Group() uint32 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.node.GID
+}
 
 // intern returns the inode of h, with a reference for the caller. a need not be
 // current. A file does not change its type: if the server says that h is of another

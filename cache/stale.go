@@ -1,6 +1,10 @@
 package cache
 
-import "github.com/rdmafs/rdmafs/nfsclient"
+import (
+	"fmt"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+)
 
 // failed inspects the error of a call about i. If the handle is stale, its
 // attributes are invalid, and so are the names that led there: any directory on the
@@ -11,9 +15,24 @@ func (i *Inode) failed(err error) {
 	if s, ok := nfsclient.StatusOf(err); ok && (s == nfsclient.ErrStale || s == nfsclient.ErrBadHandle) {
 		i.mu.Lock()
 		i.node.Invalidate()
+		tell := !i.staleTold && (i.opens > 0 || i == i.c.root)
+		i.staleTold = i.staleTold || tell
 		i.mu.Unlock()
 		i.c.staleGen.Store(i.c.gen.Add(1))
+		if tell {
+			i.c.logStale(i)
+		}
 	}
+}
+
+// logStale says what a stale handle means that no path walk can get around; mu is not held.
+func (c *Cache) logStale(i *Inode) {
+	if i == c.root {
+		c.cfg.Log.Warn("the server does not know the export's root any more (ESTALE): the export was withdrawn, or its directory or file system " +
+			"replaced; export it again as it was, or unmount and mount anew")
+		return
+	}
+	c.cfg.Log.Warn(fmt.Sprintf("%s is open here and was removed or replaced on the server (ESTALE): whoever opens it again finds what is there now", c.path(i)))
 }
 
 // suspect reports whether i is a directory whose attributes are older than the last

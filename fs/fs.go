@@ -155,7 +155,7 @@ func (f *FS) mount() error {
 		extra |= aclCapabilities
 	}
 	plan.words = append(plan.words, f.noDevices()...)
-	err := f.mountServer(&plan, &fuse.MountOptions{
+	return f.mountServer(&plan, &fuse.MountOptions{
 		MaxBackground:            maxBackground,
 		MaxInflightRequestBytes:  maxRequestBytes,
 		MaxWrite:                 maxIO,
@@ -164,17 +164,17 @@ func (f *FS) mount() error {
 		DisableXAttrs:            !f.cache.ACLs(),
 		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
 		ExplicitDataCacheControl: true,
-		ExtraCapabilities:        extra | f.cfg.lockCapabilities(),
+		ExtraCapabilities:        extra,
 		Debug:                    f.cfg.Debug,
 	})
-	if err != nil {
-		return err
-	}
-	if f.server.KernelSettings().SupportsNotify(fuse.NOTIFY_PRUNE) {
+}
+
+// settle takes what the kernel can do, before requests are served.
+func (f *FS) settle(kernel *fuse.InitIn) {
+	if kernel.SupportsNotify(fuse.NOTIFY_PRUNE) {
 		f.nodes.setLimit(cmp.Or(f.cfg.MaxNodes, defaultMaxNodes))
 	}
-	f.expires = f.server.KernelSettings().Flags64()&fuse.CAP_HAS_EXPIRE_ONLY != 0
-	return nil
+	f.expires = kernel.Flags64()&fuse.CAP_HAS_EXPIRE_ONLY != 0
 }
 
 // newFS makes a file system that is not mounted, and a function that ends it.

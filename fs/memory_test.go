@@ -40,6 +40,25 @@ func (s *everyName) Lookup(_ context.Context, _ nfsclient.Cred, dir nfsclient.Ha
 	return nfsclient.Found{Handle: nfsclient.Handle(fmt.Sprintf("%-24s%012d", "file", s.files)), Attr: &a, Dir: &d}, nil
 }
 
+func (s *everyName) Access(_ context.Context, _ nfsclient.Cred, _ nfsclient.Handle, want nfsclient.AccessMask) (nfsclient.AccessMask, *nfsclient.Attr, error) {
+	a := s.attr(nfsclient.Directory, 1)
+	return want, &a, nil
+}
+
+// ReadDir lists the next 350 names without end.
+func (s *everyName) ReadDir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, from nfsclient.DirPos, _ bool) (p nfsclient.DirPart, err error) {
+	for k := range uint64(350) {
+		name := strings.Clone(fmt.Sprintf("name-%07d", from.Cookie+k))
+		f, err := s.Lookup(ctx, cr, dir, name)
+		if err != nil {
+			return p, err
+		}
+		p.Entries = append(p.Entries, nfsclient.Dirent{FileID: f.Attr.FileID, Name: name, Cookie: from.Cookie + k + 1, Handle: f.Handle, Attr: f.Attr})
+		p.Dir = f.Dir
+	}
+	return p, nil
+}
+
 // newEveryName is a cache of such a server.
 func newEveryName(t testing.TB) *cache.Cache {
 	t.Helper()
@@ -73,28 +92,65 @@ func heap() uint64 {
 }
 
 // TestMemoryOfNames: what a name and the attributes of its file cost, up to the
-// number by which the kernel knows it.
+// number by which the kernel knows it, whether it was looked up or listed.
 func TestMemoryOfNames(t *testing.T) {
 	const names, most = 100_000, 400
-	c := newEveryName(t)
-	table := newNodes(c)
 	cr := nfsclient.Cred{UID: 1000, GID: 1000}
-	all := make([]uint64, names)
-	before := heap()
-	for k := range all {
-		// The kernel's requests carry each name in a buffer of its own.
-		e, err := c.Lookup(context.Background(), cr, c.Root(), strings.Clone(fmt.Sprintf("name-%07d", k)))
+	looked := func(c *cache.Cache, found func(cache.Entry)) {
+		for k := range names {
+			// The kernel's requests carry each name in a buffer of its own.
+			e, err := c.Lookup(context.Background(), cr, c.Root(), strings.Clone(fmt.Sprintf("name-%07d", k)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found(e)
+		}
+	}
+	listed := func(c *cache.Cache, found func(cache.Entry)) {
+		// The right to look names up comes with the first of them.
+		if e, err := c.Lookup(context.Background(), cr, c.Root(), "name"); err != nil {
+			t.Fatal(err)
+		} else {
+			c.Forget(e.Inode, 1)
+		}
+		d, err := c.OpenDir(context.Background(), cr, c.Root())
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[k] = table.take(e.Inode)
+		defer d.Close()
+		for all, off := 0, uint64(0); all < names; {
+			part, err := d.Next(context.Background(), off)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range part {
+				if off = e.Off; all == names || e.Name == "." || e.Name == ".." {
+					continue
+				}
+				known, ok := c.Known(cr, c.Root(), e.Name)
+				if !ok {
+					t.Fatalf("%s was listed, and is not known", e.Name)
+				}
+				found(known)
+				all++
+			}
+		}
 	}
-	each := (heap() - before) / names
-	t.Logf("%d bytes a name", each)
-	if each > most {
-		t.Errorf("a name costs %d bytes, more than %d", each, most)
-	}
-	for _, id := range all {
-		table.forget(id, 1)
+	for how, learn := range map[string]func(*cache.Cache, func(cache.Entry)){"looked up": looked, "listed": listed} {
+		t.Run(how, func(t *testing.T) {
+			c := newEveryName(t)
+			table := newNodes(c)
+			all := make([]uint64, 0, names)
+			before := heap()
+			learn(c, func(e cache.Entry) { all = append(all, table.take(e.Inode)) })
+			each := (heap() - before) / uint64(len(all))
+			t.Logf("%d bytes a name, of %d", each, len(all))
+			if each > most {
+				t.Errorf("a name costs %d bytes, more than %d", each, most)
+			}
+			for _, id := range all {
+				table.forget(id, 1)
+			}
+		})
 	}
 }

@@ -57,7 +57,10 @@ func (f *FS) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrO
 // do so without (RFC 1813 section 3.3.2 leaves it to them), and the kernel has asked
 // nobody, or only the mode.
 func (f *FS) setAttr(ctx context.Context, i *cache.Inode, in *fuse.SetAttrIn) (nfsclient.Attr, time.Duration, error) {
-	cr, s := f.creds.of(&in.InHeader), setAttrOf(in)
+	cr, s := f.cred(&in.InHeader, i), setAttrOf(in)
+	if s.GID != nil {
+		preferGroup(&cr, *s.GID) // its members may give a file to it
+	}
 	if fh, ok := in.GetFh(); ok {
 		if file, st := f.files.get(fh); st.Ok() && file.Inode() == i {
 			return file.SetAttr(ctx, cr, s)
@@ -90,7 +93,7 @@ func (f *FS) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
 	want := accessMask(in.Mask, i.Type() == nfsclient.Directory)
-	got, err := f.cache.Access(ctx, f.creds.of(&in.InHeader), i, want)
+	got, err := f.cache.Access(ctx, f.cred(&in.InHeader, i), i, want)
 	if err != nil {
 		return errno(err)
 	}
@@ -128,7 +131,7 @@ func (f *FS) StatFs(cancel <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOu
 		Bfree:   s.FreeBytes / block,
 		Bavail:  s.AvailBytes / block,
 		Files:   s.TotalFiles,
-		Ffree:   s.FreeFiles,
+		Ffree:   s.AvailFiles, // as Linux's client
 		Bsize:   block,
 		Frsize:  block,
 		NameLen: s.NameMax,

@@ -18,7 +18,7 @@ func (f *FS) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	d, err := f.cache.OpenDir(ctx, f.creds.of(&in.InHeader), i)
+	d, err := f.cache.OpenDir(ctx, f.cred(&in.InHeader, i), i)
 	if err != nil {
 		return errno(err)
 	}
@@ -42,7 +42,7 @@ func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 	if !st.Ok() {
 		return st
 	}
-	cr := f.creds.of(&in.InHeader)
+	cr := f.cred(&in.InHeader, dir)
 	return f.list(cancel, in, func(ctx *opContext, e cache.Dirent) bool {
 		eo := out.AddDirLookupEntry(dirEntry(e))
 		if eo == nil {

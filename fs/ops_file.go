@@ -51,7 +51,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
 	mode := openMode(in.Flags)
-	file, keep, err := f.cache.Open(ctx, f.creds.of(&in.InHeader), i, mode)
+	file, keep, err := f.cache.Open(ctx, f.cred(&in.InHeader, i), i, mode)
 	if err != nil {
 		return errno(err)
 	}
@@ -72,7 +72,7 @@ func (f *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out 
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	cr, mode := f.creds.of(&in.InHeader), openMode(in.Flags)
+	cr, mode := f.cred(&in.InHeader, dir), openMode(in.Flags)
 	s := permissions(f.newMode(ctx, cr, dir, in.Mode, in.Umask))
 	if mode.Truncate {
 		s.Size = new(uint64)

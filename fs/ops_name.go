@@ -18,7 +18,7 @@ func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *
 	}
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
-	cr := f.creds.of(h)
+	cr := f.cred(h, dir)
 	e, err := f.cache.Lookup(ctx, cr, dir, name)
 	if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrNoEnt {
 		if ttl := f.entryTTL(e.EntryTTL); ttl > 0 {
@@ -70,7 +70,7 @@ func (f *FS) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *f
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	cr := f.creds.of(&in.InHeader)
+	cr := f.cred(&in.InHeader, dir)
 	s := permissions(f.newMode(ctx, cr, dir, in.Mode, in.Umask))
 	e, err := f.cache.Mknod(ctx, cr, dir, name, kind, decodeDevice(in.Rdev), s)
 	return f.made(ctx, e, err, out)
@@ -84,7 +84,7 @@ func (f *FS) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *f
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	cr := f.creds.of(&in.InHeader)
+	cr := f.cred(&in.InHeader, dir)
 	e, err := f.cache.Mkdir(ctx, cr, dir, name, permissions(f.newMode(ctx, cr, dir, in.Mode, in.Umask)))
 	return f.made(ctx, e, err, out)
 }
@@ -97,7 +97,7 @@ func (f *FS) Symlink(cancel <-chan struct{}, h *fuse.InHeader, target, name stri
 	}
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
-	e, err := f.cache.Symlink(ctx, f.creds.of(h), dir, name, target, permissions(0o777))
+	e, err := f.cache.Symlink(ctx, f.cred(h, dir), dir, name, target, permissions(0o777))
 	return f.made(ctx, e, err, out)
 }
 
@@ -113,7 +113,7 @@ func (f *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	cr := f.creds.of(&in.InHeader)
+	cr := f.cred(&in.InHeader, file, dir)
 	if st := f.mayLink(ctx, cr, file); !st.Ok() {
 		return st
 	}
@@ -129,7 +129,7 @@ func (f *FS) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.
 	}
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
-	return errno(f.cache.Unlink(ctx, f.creds.of(h), dir, name))
+	return errno(f.cache.Unlink(ctx, f.cred(h, dir), dir, name))
 }
 
 // Rmdir removes an empty directory.
@@ -140,7 +140,7 @@ func (f *FS) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.S
 	}
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
-	return errno(f.cache.Rmdir(ctx, f.creds.of(h), dir, name))
+	return errno(f.cache.Rmdir(ctx, f.cred(h, dir), dir, name))
 }
 
 // Rename moves a name. NFS has no exchange and no atomic no-replace.
@@ -158,7 +158,7 @@ func (f *FS) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName 
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
-	return errno(f.cache.Rename(ctx, f.creds.of(&in.InHeader), from, oldName, to, newName))
+	return errno(f.cache.Rename(ctx, f.cred(&in.InHeader, from, to), from, oldName, to, newName))
 }
 
 // Readlink returns a symbolic link's target.
@@ -169,6 +169,6 @@ func (f *FS) Readlink(cancel <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.St
 	}
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
-	target, err := f.cache.Readlink(ctx, f.creds.of(h), i)
+	target, err := f.cache.Readlink(ctx, f.cred(h, i), i)
 	return []byte(target), errno(err)
 }

@@ -48,6 +48,7 @@ func (f *FS) mountDevice(plan *mountPlan, o *fuse.MountOptions) error {
 		return err
 	}
 	f.device, f.over = device, OverDevice
+	f.settle(f.server.KernelSettings())
 	return nil
 }
 
@@ -63,12 +64,13 @@ func (f *FS) mountRing(plan *mountPlan, o *fuse.MountOptions) error {
 	}
 	s, err := ring.New(f, device, o, f.cfg.Log)
 	if err == nil {
-		if err = s.Register(); err == nil {
-			f.server, f.device, f.over = s, device, OverRing
-			f.watch.loseInterrupts()
-			// The kernel may wait for requests of this very queue before it takes a
-			// notification: some of the queue's entries must be free to serve them.
-			f.invalidating = make(chan struct{}, min(maxInvalidating, s.FirstEntries()/2))
+		f.server, f.device, f.over = s, device, OverRing
+		f.watch.loseInterrupts()
+		// The kernel may wait for requests of this very queue before it takes a
+		// notification: some of the queue's entries must be free to serve them.
+		f.invalidating = make(chan struct{}, min(maxInvalidating, s.FirstEntries()/2))
+		f.settle(s.KernelSettings())
+		if err = s.Register(); err == nil { // requests are served from here on
 			return nil
 		}
 	}

@@ -34,6 +34,7 @@ func (f *FS) lookupSpecial(ctx *opContext, cr nfsclient.Cred, e cache.Entry, out
 	if e.Inode.Type() == nfsclient.FIFO {
 		want |= nfsclient.AccessRead
 	}
+	preferOwners(&cr, e.Inode)
 	got, err := f.cache.Access(ctx, cr, e.Inode, want)
 	if err != nil {
 		f.cache.Forget(e.Inode, 1)

@@ -19,6 +19,7 @@ type watch struct {
 	writes int   // how many of them are WRITEs
 	lossy  bool  // interrupts may be lost; see loseInterrupts
 	active bool  // runWatch polls, or is about to
+	slow   bool  // it polls at longer intervals, since nothing new has been blocked for a while
 	err    error // the mount was torn down
 }
 
@@ -32,8 +33,9 @@ const (
 )
 
 const (
-	// watchInterval is how often blocked requests are polled.
-	watchInterval = 50 * time.Millisecond
+	// watchInterval is how often blocked requests are polled, maxWatchInterval how often when they have been blocked for long.
+	watchInterval    = 50 * time.Millisecond
+	maxWatchInterval = 8 * watchInterval
 	// killPollInterval is how often the thread of an interrupted request is checked
 	// again: the kernel sends one interrupt per request, and no second one for a
 	// later, fatal signal.
@@ -73,8 +75,8 @@ func (w *watch) add(c *opContext) {
 	if c.write {
 		w.writes++
 	}
-	if !w.active {
-		w.active = true
+	if !w.active || w.slow {
+		w.active, w.slow = true, false
 		select {
 		case w.wake <- struct{}{}:
 		default:
@@ -95,7 +97,8 @@ func (w *watch) remove(c *opContext) {
 }
 
 func (w *watch) runWatch(ctx context.Context) {
-	tick := time.NewTicker(watchInterval)
+	interval := watchInterval
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	tick.Stop()
 	for {
@@ -104,10 +107,16 @@ func (w *watch) runWatch(ctx context.Context) {
 			w.end(errAborted)
 			return
 		case <-w.wake:
-			tick.Reset(watchInterval)
+			interval = watchInterval
+			tick.Reset(interval)
 		case now := <-tick.C:
-			if !w.poll(now) {
+			switch {
+			case !w.poll(now):
 				tick.Stop()
+			case interval < maxWatchInterval:
+				interval *= 2
+				tick.Reset(interval)
+				w.slowDown()
 			}
 		}
 	}
@@ -135,6 +144,13 @@ func (w *watch) poll(now time.Time) bool {
 	defer w.mu.Unlock()
 	w.active = len(w.ops) > 0
 	return w.active
+}
+
+// slowDown notes that the next poll is later than watchInterval, unless somebody wakes the watch.
+func (w *watch) slowDown() {
+	w.mu.Lock()
+	w.slow = w.active
+	w.mu.Unlock()
 }
 
 // dueRequest is a request whose thread must be checked: that of c as long as c.turn is

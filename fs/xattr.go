@@ -129,7 +129,7 @@ func (f *FS) setACL(cancel <-chan struct{}, h *fuse.InHeader, name string, l []n
 	}
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
-	if err := f.cache.SetACL(ctx, f.creds.of(h), i, isDefault, l); err != nil {
+	if err := f.cache.SetACL(ctx, f.cred(h, i), i, isDefault, l); err != nil {
 		return aclErrno(err)
 	}
 	// The mode has changed with the list, unseen by the kernel. Data stays, so that this

@@ -33,6 +33,7 @@ func PrintInForce(to io.Writer, s InForce) error {
 	plain.Fprintf(w, "sizes\trsize %d, wsize %d\n", s.RSize, s.WSize)
 	plain.Fprintf(w, "waiting\t%s, timeo %gs, retrans %d\n", choose(s.Soft, "soft", "hard"), s.Timeo, s.Retrans)
 	plain.Fprintf(w, "access\t%s\n", choose(s.ReadOnly, "read-only", "read-write"))
+	printLocks(w, &s)
 	plain.Fprintf(w, "buffers\tup to %d MiB\n", s.Buffers>>20)
 	if s.Note != "" {
 		plain.Fprintf(w, "note\t%s\n", s.Note)
@@ -76,5 +77,20 @@ func printTerms(w io.Writer, t *transport.Terms) {
 	if t.Version == 2 {
 		plain.Fprintf(w, "properties\treceive size %d here, %d at the server; backward calls %s here, %s at the server\n",
 			t.ReceiveSize, t.PeerReceiveSize, t.Backward, t.PeerBackward)
+	}
+}
+
+// printLocks prints, for a tabwriter, where locks hold.
+func printLocks(w io.Writer, s *InForce) {
+	switch s.Locks {
+	case "all":
+		plain.Fprintf(w, "locks\tthe server's\n")
+	case "fcntl", "flock":
+		plain.Fprintf(w, "locks\tthe server's of %s, others local to this mount\n", s.Locks)
+	case "none":
+		plain.Fprintf(w, "locks\tlocal to this mount\n")
+	}
+	if s.LockNote != "" {
+		plain.Fprintf(w, "\t%s\n", s.LockNote)
 	}
 }

@@ -3,6 +3,7 @@ package status
 import (
 	"os"
 
+	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/session"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -34,8 +35,10 @@ type InForce struct {
 	Soft       bool             `json:"soft"`
 	Timeo      float64          `json:"timeo"` // seconds
 	Retrans    int              `json:"retrans"`
-	Buffers    int              `json:"buffers"`        // bytes that the buffers may take
-	Note       string           `json:"note,omitempty"` // why that is less than usual
+	Locks      string           `json:"locks"`               // which are the server's: "all", "fcntl", "flock" or "none"
+	LockNote   string           `json:"lock_note,omitempty"` // why the server's fail
+	Buffers    int              `json:"buffers"`             // bytes that the buffers may take
+	Note       string           `json:"note,omitempty"`      // why that is less than usual
 }
 
 // Of is the report on a session that this process has mounted at a directory, whose
@@ -59,6 +62,8 @@ func Of(s *session.Session, mountPoint, over string) Report {
 			Soft:       o.Soft,
 			Timeo:      o.Timeo.Seconds(),
 			Retrans:    o.Retrans,
+			Locks:      serverLocks(o),
+			LockNote:   s.LockNote(),
 			Buffers:    s.BufferBytes(),
 			Note:       s.Note(),
 			LoweredMTU: s.LoweredMTU(),
@@ -72,4 +77,17 @@ func Of(s *session.Session, mountPoint, over string) Report {
 		r.Device, r.Keys = k.Device, k.Kind
 	}
 	return r
+}
+
+// serverLocks says which locks are taken at the server.
+func serverLocks(o *options.Options) string {
+	switch posix, flock := o.ServerLocks(); {
+	case posix && flock:
+		return "all"
+	case posix:
+		return "fcntl"
+	case flock:
+		return "flock"
+	}
+	return "none"
 }

@@ -117,7 +117,7 @@ func TestTwoMachines(t *testing.T) {
 		}
 	})
 
-	t.Run("locks stay here", func(t *testing.T) {
+	t.Run("both lock", func(t *testing.T) {
 		put(on(a, "db"), "")
 		first, second := open(on(a, "db"), os.O_RDWR), open(on(a, "db"), os.O_RDWR)
 		other := open(on(b, "db"), os.O_RDWR)
@@ -127,8 +127,23 @@ func TestTwoMachines(t *testing.T) {
 		if err := unix.Flock(int(second.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
 			t.Errorf("a second lock on A: %v", err)
 		}
-		if err := unix.Flock(int(other.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			t.Errorf("B is told of A's lock: %v", err)
+		if err := unix.Flock(int(other.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			t.Errorf("B is not told of A's lock: %v", err)
+		}
+		if _, err := other.Read(make([]byte, 3)); err != io.EOF {
+			t.Errorf("B reads of an empty file: %v", err)
+		}
+		if _, err := first.WriteString("new"); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Flock(int(first.Fd()), unix.LOCK_UN); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(other); err != nil || string(b) != "new" {
+			t.Errorf("under the lock B reads %q, %v", b, err)
 		}
 	})
 }

@@ -222,3 +222,42 @@ func TestKilledOutside(t *testing.T) {
 	s.silent.Store(false)
 	cmd.Wait()
 }
+
+// TestManyGroups: of more groups than a call carries, those that decide are sent.
+func TestManyGroups(t *testing.T) {
+	s := startServer(t, serverOptions{})
+	m := sharedMount(t, s, "tcp", "allow_other")
+	const deep = "a/b/file"
+	if err := os.MkdirAll(filepath.Join(s.export, "a/b"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.export, deep), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for g := 7001; g <= 7040; g++ {
+		all = append(all, fmt.Sprint(g))
+	}
+	// Each step belongs to another group, none of them among the first.
+	for _, f := range []struct {
+		name  string
+		mode  os.FileMode
+		group int
+	}{{"a", 0o710, 7020}, {"a/b", 0o770, 7030}, {deep, 0o660, 7040}} {
+		name := filepath.Join(s.export, f.name)
+		if err := os.Chown(name, 0, f.group); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(name, f.mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	member := []string{"setpriv", "--reuid=5001", "--regid=5001", "--groups=" + strings.Join(all, ",")}
+	for range 2 { // the second time by what is remembered of the user's rights
+		run(t, member, "sh", "-ec", `cd "$1"; cat a/b/file; echo y >>a/b/file; echo z >a/b/own; chgrp 7035 a/b/own; mv a/b/own a/b/moved; chgrp 7025 a/b/moved; rm a/b/moved; test -w a/b/file; ls a/b`, "sh", m.Dir)
+	}
+	stranger := []string{"setpriv", "--reuid=5001", "--regid=5001", "--groups=" + strings.Join(all[:19], ",")}
+	if out, err := command(stranger, "cat", filepath.Join(m.Dir, deep)).CombinedOutput(); err == nil {
+		t.Errorf("a user in none of the groups reads %q", out)
+	}
+}

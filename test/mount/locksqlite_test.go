@@ -25,7 +25,7 @@ func TestSQLite(t *testing.T) {
 	if out, err := sql(a, "create table t(who, n)"); err != nil {
 		t.Fatalf("%s, %v", out, err)
 	}
-	const writers, inserts = 4, 12
+	const writers, inserts = 4, 8
 	var wg sync.WaitGroup
 	for k := range writers {
 		m := a

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"path"
+	"sync/atomic"
 	"time"
 
 	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
@@ -134,6 +135,7 @@ type export struct {
 	tree             *vfs.Tree
 	fsid             uint64
 	anonUID, anonGID uint32
+	next             atomic.Pointer[export] // what has replaced it
 }
 
 func (x Export) normalize() (Export, error) {

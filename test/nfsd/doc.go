@@ -40,5 +40,5 @@
 // Server.life, held while listeners start and stop; then Server.mu, which guards
 // the list of them. Server.crashMu is held for reading by writes and commits of
 // lossy exports, for writing by Crash. The locks of the duplicate request cache
-// of the mount list and of the locks are leaves.
+// of the mount list and of the locks are leaves. Server.replacing is taken by MNT alone.
 package nfsd

@@ -128,6 +128,7 @@ func (s *Server) resolve(p string) (nfsclient.Handle, error) {
 	if e == nil {
 		return "", unix.ENOENT
 	}
+	e = s.mounted(e)
 	n := e.tree.Root()
 	release := func() {}
 	defer func() { release() }()

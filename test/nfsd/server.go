@@ -28,6 +28,8 @@ type Server struct {
 	stats   counters
 
 	crashMu sync.RWMutex
+	// replacing is held while the directory of an export is looked up and opened.
+	replacing sync.Mutex
 
 	ctx    context.Context // ends with Close; the owner of every listener's
 	cancel context.CancelFunc
@@ -125,7 +127,7 @@ func (s *Server) lose() {
 	defer s.crashMu.Unlock()
 	s.renew(true)
 	for _, e := range s.exports {
-		e.tree.Forget()
+		e.all(func(e *export) { e.tree.Forget() })
 	}
 	s.locks.crash(s.cfg.Grace)
 	s.stats.crashes.Add(1)
@@ -158,7 +160,7 @@ func (s *Server) Close() error {
 		errs = append(errs, l.stop())
 	}
 	for _, e := range s.exports {
-		errs = append(errs, e.tree.Close())
+		e.all(func(e *export) { errs = append(errs, e.tree.Close()) })
 	}
 	return errors.Join(errs...)
 }
@@ -170,7 +172,7 @@ func (s *Server) exportOf(h nfsclient.Handle) (*export, error) {
 		return nil, vfs.ErrBadHandle
 	}
 	if e := s.byID[id]; e != nil {
-		return e, nil
+		return e.latest(), nil
 	}
 	return nil, errStale
 }

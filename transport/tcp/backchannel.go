@@ -31,7 +31,7 @@ var _ transport.Backchannel = (*backchannel)(nil)
 var errBackBusy = errors.New("too many calls on the client")
 
 // maxBackCalls bounds the calls under way on one client: one more fails at once.
-// It would have to wait for a worker that waits for the client.
+// It would have to wait for a call that waits for the client.
 const maxBackCalls = 256
 
 // Call implements transport.Backchannel.
@@ -44,6 +44,7 @@ func (b *backchannel) Call(ctx context.Context, c *transport.Call) error {
 		b.calls.Add(-1)
 		b.c.active.Add(-1)
 	}()
+	b.c.crew.Relieve() // somebody must receive the reply
 	return req.Exchange(ctx, xid, c)
 }
 
@@ -62,7 +63,7 @@ func (b *backchannel) begin() (*requester, uint32, error) {
 	b.xid++
 	b.calls.Add(1)
 	b.c.active.Add(1)
-	b.c.roomForExtra()
+	b.c.tellRoom()
 	return req, b.xid, nil
 }
 

@@ -12,8 +12,9 @@
 // at once and the stream stays intact.
 //
 // Receiving. Of the callers that wait for replies one reads the connection, also for the
-// others (await.go, package turn); long replies, and what comes while none waits, runReader reads. A server's connection has one reader
-// and up to ServerConfig.Concurrent workers, started on demand. A record is bounded,
+// others (await.go, package turn); long replies, and what comes while none waits, runReader reads. Of the goroutines of a server's
+// connection one reads, and answers what it has read (package crew); up to ServerConfig.Concurrent calls are under way. Replies
+// to short calls that came together are sent together. A record is bounded,
 // that of a reply by what its call allows; the excess is skipped, and a record above
 // the configured maximum ends the connection. If a long reply ends with its payload,
 // as that of READ does, the data is read from the socket directly into the payload;
@@ -24,12 +25,12 @@
 // Both directions. A server calls its client over the connection that the client
 // has made (transport.Backchannel); the client serves such calls if its Config has
 // a handler, within bounds of its own. In either direction requester makes calls
-// and worker answers them. The reader of a connection never waits for a reply, nor
-// for a worker that waits for one.
+// and worker answers them. Who reads a connection never waits for a reply, nor
+// for a call that waits for one.
 //
 // Goroutines: runReader of each link and runCallback of each call that it serves,
 // joined by Close; runFlush of an outbox, joined by its close; runConn and
-// runWorker of a server, joined by Serve.
+// runReceiver, the crew of a connection of a server's, joined by Serve.
 //
 // Locks: requester.mu guards the pending calls and is never held together with
 // outbox.mu. server.mu may be held when outbox.mu is taken, and backchannel.mu when

@@ -198,8 +198,41 @@ func (o *outbox) load() {
 	}
 	clear(o.queue)
 	o.queue, o.spare = o.queue[:0], o.bufs
-	if o.peerTimeout > 0 {
+}
+
+// limitPeer bounds the time for a write that waits. The holder calls.
+func (o *outbox) limitPeer() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.peerTimeout > 0 && !o.interrupted {
 		_ = o.conn.SetWriteDeadline(time.Now().Add(o.peerTimeout)) // writing reports a closed connection
+	}
+}
+
+// enqueueAll is enqueue of several packets, in order, that are not cancelled.
+func (o *outbox) enqueueAll(ps []*packet) {
+	o.mu.Lock()
+	state := packetQueued
+	if o.closed {
+		state = packetFailed
+	}
+	for _, p := range ps {
+		p.state = state
+	}
+	if o.closed {
+		o.mu.Unlock()
+		return
+	}
+	o.queue = append(o.queue, ps...)
+	if o.busy {
+		o.mu.Unlock()
+		return
+	}
+	o.busy = true
+	o.load()
+	o.mu.Unlock()
+	if !o.write(ps[len(ps)-1]) {
+		go o.runFlush()
 	}
 }
 
@@ -209,7 +242,8 @@ func (o *outbox) load() {
 func (o *outbox) write(own *packet) bool {
 	for {
 		n, err := int64(0), error(nil)
-		if len(o.bufs) > 0 { // not all is written
+		if len(o.bufs) > 0 && !o.writeNow() {
+			o.limitPeer()
 			n, err = o.bufs.WriteTo(o.conn)
 			o.bytes.Add(uint64(n))
 		}

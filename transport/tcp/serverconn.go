@@ -10,9 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rdmafs/rdmafs/transport/crew"
 )
 
-// serverConn is one client's connection.
+// serverConn is one client's connection. Its crew (runReceiver) reads calls and answers them: package crew says who does what.
 type serverConn struct {
 	s    *server
 	conn net.Conn
@@ -20,36 +22,48 @@ type serverConn struct {
 	out  outbox
 	sent atomic.Uint64
 
-	active  atomic.Int32  // calls received and not answered
-	work    chan *buffer  // calls for workers
-	workers int           // number started; runConn's
-	extra   atomic.Int32  // workers beside them, for one call each
-	room    chan struct{} // holds a token if there may be room for another one
-	wg      sync.WaitGroup
-	back    backchannel
+	active   atomic.Int32  // calls received and not answered
+	running  atomic.Int32  // of them, those taken up
+	room     chan struct{} // holds a token if another one may be taken up
+	draining atomic.Bool
+	crew     *crew.Crew
+	wg       sync.WaitGroup // of the crew
+	back     backchannel
+	held     replies
+	// over is closed by who finds that nothing more can be read, after it has set endErr.
+	over   chan struct{}
+	endErr error
+	in     *records // for who receives
 }
 
 func newServerConn(s *server, conn net.Conn) *serverConn {
-	c := &serverConn{s: s, conn: conn, peer: conn.RemoteAddr().String(), work: make(chan *buffer)}
+	c := &serverConn{s: s, conn: conn, peer: conn.RemoteAddr().String(), over: make(chan struct{}), crew: crew.New()}
 	c.out.init(conn, &c.sent, func(error) { _ = conn.Close() })
 	c.out.peerTimeout = s.cfg.Idle
 	c.back.c, c.room = c, make(chan struct{}, 1)
+	c.in = newRecords(newPollingReader(conn))
 	return c
 }
 
 // drain stops reading, and bounds the time for writing the replies. server.mu is
 // held.
 func (c *serverConn) drain() {
+	c.draining.Store(true)
 	c.out.limitDrain(drainTimeout)
 	_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection is as good
 }
 
-// runConn reads calls and hands them to workers until the connection ends or
+// runConn starts the crew, and ends the connection when nothing more can be read, or
 // the server stops.
 func (c *serverConn) runConn(ctx context.Context) {
 	defer c.s.drop(c)
-	err := c.read(ctx)
-	close(c.work)
+	c.crew.Start = func() {
+		c.wg.Add(1)
+		go c.runReceiver(ctx)
+	}
+	c.crew.Start()
+	<-c.over
+	err := c.endErr
 	c.back.end(err)
 	switch {
 	case err == io.EOF, ctx.Err() != nil:
@@ -68,34 +82,61 @@ func (c *serverConn) runConn(ctx context.Context) {
 
 var errIdle = errors.New("idle")
 
-// read returns io.EOF when the client has ended its half of the connection.
-func (c *serverConn) read(ctx context.Context) error {
-	in := newRecords(newPollingReader(c.conn))
+// runReceiver is a member of the crew: it reads calls and answers them.
+func (c *serverConn) runReceiver(ctx context.Context) {
+	defer c.wg.Done()
 	for {
-		if err := c.await(in); err != nil {
-			return err
+		receives := c.sendLeft()
+		for receives {
+			rec, err := c.next()
+			if err != nil {
+				c.sendHeld(nil)
+				c.endErr = err
+				close(c.over)
+				return
+			}
+			if rec != nil {
+				receives = c.answer(ctx, rec)
+			} else {
+				receives = c.sendLeft()
+			}
 		}
-		if err := in.next(); err != nil {
-			return err
-		}
-		rec, err := in.rest(getBuffer(0), c.s.cfg.MaxRecord)
-		if err != nil {
-			rec.put()
-			return err
-		}
-		if !c.back.deliver(rec) {
-			c.dispatch(ctx, rec)
+		if !c.crew.StandBy(c.over) {
+			return
 		}
 	}
 }
 
+// next reads a record, and returns it if it is a call; a reply it delivers. It returns io.EOF when the client has ended its
+// half of the connection.
+func (c *serverConn) next() (call *buffer, err error) {
+	if err := c.await(); err != nil {
+		return nil, err
+	}
+	if err := c.in.next(); err != nil {
+		return nil, err
+	}
+	rec, err := c.in.rest(getBuffer(0), c.s.cfg.MaxRecord)
+	if err != nil {
+		rec.put()
+		return nil, err
+	}
+	if c.back.deliver(rec) {
+		return nil, nil
+	}
+	return rec, nil
+}
+
 // await returns when there is something to read.
-func (c *serverConn) await(in *records) error {
+func (c *serverConn) await() error {
+	if c.in.r.Buffered() > 0 && !c.draining.Load() {
+		return nil
+	}
 	for {
 		if !c.s.armIdle(c) {
 			return os.ErrDeadlineExceeded
 		}
-		_, err := in.r.Peek(1)
+		_, err := c.in.r.Peek(1)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
@@ -117,58 +158,150 @@ func (s *server) armIdle(c *serverConn) bool {
 	return true
 }
 
-// dispatch hands a call to an idle worker, or to a new one; if all are busy it
-// blocks, and so does the client. It must not wait for workers that wait for the
-// client, whose replies the same goroutine reads: for each call on the client that
-// is outstanding there may be one more worker.
-func (c *serverConn) dispatch(ctx context.Context, rec *buffer) {
+// takeUp counts a call that is being carried out, and waits if there are as many as there may be; so does the client
+// then. It must not wait for calls that wait for the client, whose replies the same goroutine reads: for each call on the
+// client that is outstanding there may be one more.
+func (c *serverConn) takeUp() {
 	c.active.Add(1)
-	select {
-	case c.work <- rec:
-		return
-	default:
+	for c.running.Load() >= int32(c.s.cfg.Concurrent)+c.back.calls.Load() {
+		c.sendHeld(nil)
+		<-c.room
 	}
-	if c.workers < c.s.cfg.Concurrent {
-		c.workers++
-		c.wg.Add(1)
-		go c.runWorker(ctx, rec, true)
-		return
-	}
-	for c.extra.Load() >= c.back.calls.Load() {
-		select {
-		case c.work <- rec:
-			return
-		case <-c.room:
-		}
-	}
-	c.extra.Add(1)
-	c.wg.Add(1)
-	go c.runWorker(ctx, rec, false)
+	c.running.Add(1)
 }
 
-// roomForExtra wakes dispatch: there may be room for another worker.
-func (c *serverConn) roomForExtra() {
+// tellRoom wakes takeUp: another call may be taken up.
+func (c *serverConn) tellRoom() {
 	select {
 	case c.room <- struct{}{}:
 	default:
 	}
 }
 
-// runWorker answers rec and, with stay, calls from work until that is closed.
-func (c *serverConn) runWorker(ctx context.Context, rec *buffer, stay bool) {
-	defer c.wg.Done()
+// answer takes up a call, and reports whether its goroutine receives again. It takes rec.
+func (c *serverConn) answer(ctx context.Context, rec *buffer) (receives bool) {
+	c.takeUp()
+	more, _ := c.in.ready()
+	w := c.held.worker(c)
+	turn := c.crew.Begin()
+	if len(rec.b) > maxHere {
+		c.crew.Relieve()
+	}
+	ok := w.carryOut(ctx, rec)
+	if !ok {
+		c.s.cfg.Log.Warn(fmt.Sprintf("%s: sent what is no call; connection closed", c.peer))
+		_ = c.conn.Close()
+	}
+	switch {
+	case !ok:
+		w.finish()
+		c.held.free(w)
+		c.active.Add(-1)
+	case more && w.packet.size <= maxHere && c.held.add(w):
+		if !c.crew.Here(turn) {
+			c.sendHeld(nil)
+		}
+	default:
+		if w.packet.size > maxHere {
+			c.crew.Relieve()
+		}
+		c.sendHeld(w)
+	}
+	c.running.Add(-1)
+	c.tellRoom()
+	return c.crew.End(turn)
+}
+
+// maxHere is the longest call or reply, in bytes, for which nobody else receives.
+const maxHere = 16 << 10
+
+// sendLeft sends replies that wait, as a member has left them that was relieved, or no call has followed theirs; it
+// reports whether the caller receives.
+func (c *serverConn) sendLeft() (receives bool) {
+	if !c.held.any() {
+		return true
+	}
+	turn := c.crew.Begin()
+	c.sendHeld(nil)
+	return c.crew.End(turn)
+}
+
+// sendHeld sends the replies that wait, and that of own, unless it is nil, together.
+func (c *serverConn) sendHeld(own *worker) {
+	var all [maxReplies + 1]*worker
+	ws := c.held.take(all[:0])
+	if own != nil {
+		ws = append(ws, own)
+	}
+	if len(ws) == 0 {
+		return
+	}
+	var packets [maxReplies + 1]*packet
+	for i, w := range ws {
+		packets[i] = &w.packet
+	}
+	c.out.enqueueAll(packets[:len(ws)])
+	for _, w := range ws {
+		c.out.wait(&w.packet)
+		w.finish()
+		c.held.free(w)
+	}
+	c.active.Add(-int32(len(ws)))
+}
+
+// replies is the workers of a connection: those whose replies wait to be sent together, and those that are free.
+type replies struct {
+	mu   sync.Mutex
+	wait []*worker
+	idle []*worker
+}
+
+// maxReplies bounds the replies that wait.
+const maxReplies = 16
+
+// worker takes a free worker.
+func (r *replies) worker(c *serverConn) *worker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.idle); n > 0 {
+		w := r.idle[n-1]
+		r.idle = r.idle[:n-1]
+		return w
+	}
 	w := &worker{h: c.s.h, out: &c.out, leases: &c.s.leases, peer: c.peer, back: &c.back}
 	w.init()
-	for ok := true; ok; rec, ok = <-c.work {
-		if !w.serve(ctx, rec) {
-			c.s.cfg.Log.Warn(fmt.Sprintf("%s: sent what is no call; connection closed", c.peer))
-			_ = c.conn.Close()
-		}
-		c.active.Add(-1)
-		if !stay {
-			c.extra.Add(-1)
-			c.roomForExtra()
-			return
-		}
+	return w
+}
+
+func (r *replies) free(w *worker) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idle = append(r.idle, w)
+}
+
+// add has the reply of w wait, if there is room.
+func (r *replies) add(w *worker) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.wait) == maxReplies {
+		return false
 	}
+	r.wait = append(r.wait, w)
+	return true
+}
+
+// take appends those that wait to ws.
+func (r *replies) take(ws []*worker) []*worker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ws = append(ws, r.wait...)
+	clear(r.wait)
+	r.wait = r.wait[:0]
+	return ws
+}
+
+func (r *replies) any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.wait) > 0
 }

@@ -52,6 +52,16 @@ func (w *worker) addPayload(v transport.Payload) int {
 // serve answers one call; it takes rec. It returns false when the record is no
 // call, or there is to be no reply: the connection is of no use then.
 func (w *worker) serve(ctx context.Context, rec *buffer) (ok bool) {
+	if ok = w.carryOut(ctx, rec); ok {
+		w.out.enqueue(context.Background(), &w.packet)
+		w.out.wait(&w.packet)
+	}
+	w.finish()
+	return ok
+}
+
+// carryOut is serve up to sending the reply, which is in packet then.
+func (w *worker) carryOut(ctx context.Context, rec *buffer) (ok bool) {
 	w.args.Reset(rec.b, nil)
 	w.reply.Reset(w.reply.Bytes(), w.payloads[:])
 	w.q = transport.Request{Transport: "tcp", Peer: w.peer, Args: &w.args, Reply: &w.reply, Lease: w.q.Lease, AddPayload: w.q.AddPayload}
@@ -62,9 +72,12 @@ func (w *worker) serve(ctx context.Context, rec *buffer) (ok bool) {
 	rec.put()
 	if ok {
 		w.packet.pack(&w.reply, w.payloads[:])
-		w.out.enqueue(context.Background(), &w.packet)
-		w.out.wait(&w.packet)
 	}
+	return ok
+}
+
+// finish gives back what the call had, once the reply has been sent.
+func (w *worker) finish() {
 	for _, s := range w.lent {
 		w.leases.put(s)
 	}
@@ -73,5 +86,4 @@ func (w *worker) serve(ctx context.Context, rec *buffer) (ok bool) {
 	if cap(w.reply.Bytes()) > keepHead {
 		w.reply = xdr.Writer{}
 	}
-	return ok
 }

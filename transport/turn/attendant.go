@@ -1,11 +1,18 @@
 package turn
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // tick is how often the attendant looks while callers receive. An idle connection is
 // watched again after two ticks at most, and the end of a leader's context
-// noticed after one.
-const tick = 10 * time.Millisecond
+// noticed after one. While one leader waits for long the ticks become longer, up to maxTick, and the attendant waits for
+// the end of that context itself: a call that hangs costs a few wake-ups a second.
+const (
+	tick    = 10 * time.Millisecond
+	maxTick = 32 * tick
+)
 
 // Attendant is the goroutine that receives while no caller does. Its methods are
 // for that goroutine alone.
@@ -24,8 +31,10 @@ func (t *Turn) Attendant() *Attendant {
 // without the turn, once done is closed.
 func (a *Attendant) Take(done <-chan struct{}) bool {
 	t := a.t
+	interval := t.tick
+	var over <-chan struct{} // the end of the leader's context, once it has waited for long
 	for seen := t.led.Load(); ; {
-		a.timer.Reset(t.tick)
+		a.timer.Reset(interval)
 		select {
 		case <-done:
 			a.timer.Stop()
@@ -34,11 +43,18 @@ func (a *Attendant) Take(done <-chan struct{}) bool {
 		case <-t.handed:
 			t.attended.Add(1)
 			return true
-		case <-a.timer.C:
+		case <-over:
 			t.watchLeader()
+			over, interval = nil, t.tick
+			continue
+		case <-a.timer.C:
+			ctx := t.watchLeader()
 			if n := t.led.Load(); n != seen {
-				seen = n
+				seen, over, interval = n, nil, t.tick
 				continue
+			}
+			if ctx != nil {
+				over, interval = ctx.Done(), min(2*interval, maxTick)
 			}
 		}
 		if t.held.CompareAndSwap(false, true) {
@@ -48,19 +64,21 @@ func (a *Attendant) Take(done <-chan struct{}) bool {
 	}
 }
 
-// watchLeader interrupts the leader if its context has ended. To watch each context costs more than
-// most waits.
-func (t *Turn) watchLeader() {
+// watchLeader interrupts the leader if its context has ended, and returns that otherwise, or nil if there is none. To watch each
+// context costs more than most waits.
+func (t *Turn) watchLeader() context.Context {
 	w := t.leader.Load()
 	if w == nil {
-		return
+		return nil
 	}
 	t.mu.Lock()
 	ctx := w.ctx
 	t.mu.Unlock()
 	if ctx != nil && ctx.Err() != nil {
 		t.interrupt()
+		return nil
 	}
+	return ctx
 }
 
 // Next is called when the attendant, which has the turn, has received something. woke: a caller is woken by it. Next

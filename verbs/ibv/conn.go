@@ -208,6 +208,7 @@ func (c *conn) Close() error {
 		c.fail(verbs.ErrClosed)
 		c.cq.waiting.Lock() // Wait was woken by fail
 		c.teardown()
+		c.cq.events.forget()
 		c.cq.events.close()
 		c.cq.waiting.Unlock()
 		if c.unwatch != nil {

@@ -224,7 +224,7 @@ func (c *conn) look() (found bool) {
 func (c *conn) sleep(ctx context.Context) error {
 	q := &c.cq
 	start := time.Now()
-	err := q.events.waitContext(ctx, q.takeEvents)
+	err := q.events.waitSame(ctx, q.takeEvents)
 	switch {
 	case errors.Is(err, errWoken):
 		return nil

@@ -18,6 +18,9 @@ import (
 type poller struct {
 	file *os.File
 	raw  syscall.RawConn
+	// done and disarm are of the context for whose end waitSame has a wake set.
+	done   <-chan struct{}
+	disarm func() bool
 }
 
 // past, as a deadline, ends a wait at once.
@@ -39,7 +42,7 @@ func newPoller(fd int, name string) (*poller, error) {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &poller{f, raw}, nil
+	return &poller{file: f, raw: raw}, nil
 }
 
 // wait calls ready until it returns true, each time that the descriptor may
@@ -65,6 +68,26 @@ func (p *poller) waitContext(ctx context.Context, ready func(fd uintptr) bool) e
 		defer stop()
 	}
 	return p.wait(ready)
+}
+
+// waitSame is waitContext for one goroutine at a time, whose successive calls mostly have the same ctx: that is watched once.
+// ctx has not ended, as far as the caller knows; an end that comes between two calls may end the second, whatever its ctx.
+func (p *poller) waitSame(ctx context.Context, ready func(fd uintptr) bool) error {
+	if done := ctx.Done(); done != p.done {
+		p.forget()
+		if done != nil {
+			p.done, p.disarm = done, context.AfterFunc(ctx, p.wake)
+		}
+	}
+	return p.wait(ready)
+}
+
+// forget watches no context any more. Nobody is in waitSame, or will be.
+func (p *poller) forget() {
+	if p.disarm != nil {
+		p.disarm()
+	}
+	p.done, p.disarm = nil, nil
 }
 
 func (p *poller) close() { p.file.Close() }

@@ -166,8 +166,8 @@ func (r *receiver) readOnce(fd uintptr) bool {
 		r.polled, r.fd = true, fd
 		if r.spin.Poll(r.pollFn) {
 			n, errno = r.n, r.errno
-			r.n = 0
 		}
+		r.n = 0
 	}
 	switch {
 	case errno == syscall.EAGAIN:

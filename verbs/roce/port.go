@@ -126,8 +126,7 @@ func (p *port) take(self *conn) {
 	now := p.now()
 	var h packet.Header
 	var c *conn
-	for i := range p.inbox.Packets {
-		in := &p.inbox.Packets[i]
+	for in := p.inbox.Next(); in != nil; in = p.inbox.Next() {
 		payload, err := h.Parse(in.Data)
 		if err != nil {
 			continue

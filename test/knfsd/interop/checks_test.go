@@ -16,10 +16,12 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/test/mount"
+	"github.com/rdmafs/rdmafs/test/rights"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
 func TestMain(m *testing.M) {
+	rights.Worker()
 	mount.Isolate()
 	code := m.Run()
 	mount.RemoveBinary()

@@ -201,9 +201,9 @@ func (b *Batch) late(s *slot) {
 		s.state = slotDraining
 		return
 	}
-	if r.corners != nil && r.corners.owes(s) {
+	if r.corners != nil && r.corners.takeDone(s) {
 		s.state = slotReplied // once more would be too often
-		r.corners.owed(s)
+		r.corners.releaseLater(s)
 		return
 	}
 	r.putSlot(s)

@@ -115,7 +115,7 @@ func (r *Requester) renew(s *slot) {
 func (r *Requester) send(ctx context.Context, s *slot, xid uint32, c *transport.Call) error {
 	if err := r.marshal(ctx, s, xid, c); err != nil {
 		r.unbound(s, 0)
-		r.noteLoss(err)
+		r.failIfLost(err)
 		return err
 	}
 	last := &s.WRs[len(s.WRs)-1]
@@ -130,7 +130,7 @@ func (r *Requester) send(ctx context.Context, s *slot, xid uint32, c *transport.
 	posted, err := r.conn.Post(ctx, &s.Sender, ctx.Done())
 	if err != nil && posted < len(s.WRs) {
 		r.unbound(s, posted)
-		r.noteLoss(err)
+		r.failIfLost(err)
 		return err
 	}
 	if err != nil {
@@ -152,9 +152,9 @@ func (r *Requester) signalNext(n int, needed bool) bool {
 	return true
 }
 
-// noteLoss ends the link if err says that the connection is dead: a caller that gets that error must find the link ended,
+// failIfLost ends the connection if err says that it is lost: a caller that gets that error must find it ended,
 // even if the reaper has not noticed yet.
-func (r *Requester) noteLoss(err error) {
+func (r *Requester) failIfLost(err error) {
 	if IsLoss(err) {
 		r.conn.Fail(err)
 	}
@@ -219,7 +219,7 @@ func (r *Requester) retire(s *slot) bool {
 
 // quiesce returns when the peer can reach nothing by the call's keys, and no
 // posted request needs the caller's memory. ctx does not end it: it only
-// shortens the patience with a peer that stalls, which is the end of the link.
+// shortens the patience with a peer that stalls, which ends the connection.
 // Unless the call is over, the peer may be invalidating the keys itself: then
 // windows are freed, as adapters may not stand a key invalidated twice.
 func (r *Requester) quiesce(ctx context.Context, s *slot, over bool) {
@@ -334,7 +334,7 @@ func (r *Requester) detach(s *slot) {
 	r.mu.Lock()
 	s.waiter.Clear()
 	late := s.state == slotLate
-	owing := late && r.corners != nil && r.corners.owes(s)
+	doneDue := late && r.corners != nil && r.corners.takeDone(s)
 	if late && s.sending {
 		s.state = slotDraining
 		r.mu.Unlock()
@@ -352,7 +352,7 @@ func (r *Requester) detach(s *slot) {
 	if clogged {
 		r.conn.Fail(credit.ErrClogged)
 	}
-	if owing {
+	if doneDue {
 		r.corners.release(s)
 	}
 	if late {

@@ -22,8 +22,8 @@ import (
 type fetching struct {
 	// reads is how many RDMA Reads have not completed.
 	reads int
-	// owing is set when a reply that came too late wants an RDMA_DONE.
-	owing bool
+	// doneDue: a reply that came too late has read chunks, and RDMA_DONE has not been sent for it.
+	doneDue bool
 }
 
 // byReadChunks reports whether the reply in s is to be fetched.
@@ -51,24 +51,26 @@ func (r *corners) awaits(m *wire.Msg) bool {
 	return s != nil && s.terms.ReadReplies && m.Proc == wire.ProcNoMsg
 }
 
+// tooLate takes a reply to a call that was given up. If it has read chunks, RDMA_DONE is due. Requester.mu is held.
 func (r *corners) tooLate(s *slot, reply *wire.Msg) {
 	if s.terms.ReadReplies && len(reply.Lists.Read) > 0 {
-		r.fetches[s.index].owing = true
+		r.fetches[s.index].doneDue = true
 	}
 }
 
-func (r *corners) owes(s *slot) bool {
+// takeDone reports whether RDMA_DONE is due for s, once. Requester.mu is held.
+func (r *corners) takeDone(s *slot) bool {
 	if r.undone == nil {
 		return false
 	}
 	f := &r.fetches[s.index]
-	was := f.owing
-	f.owing = false
-	return was
+	due := f.doneDue
+	f.doneDue = false
+	return due
 }
 
-// owed has runDone release the chunks of the reply to s, for which nobody waits any more.
-func (r *corners) owed(s *slot) { r.undone <- s }
+// releaseLater has runDone release the chunks of the reply to s, for which nobody waits any more.
+func (r *corners) releaseLater(s *slot) { r.undone <- s }
 
 // read handles the completion of an RDMA Read of that number, and returns the slot whose last one
 // it was. Requester.mu is held.

@@ -57,6 +57,9 @@ func (q *QP) acknowledged(psn packet.PSN) {
 	q.answer(answer{psn: psn, syndrome: synAckUnlimited})
 }
 
+// acknowledges reports whether the next answer is an acknowledgement, or NAK.
+func (r *responder) acknowledges() bool { return len(r.answers) > 0 && r.answers[0].read.count == 0 }
+
 // Patient reports whether all there is to send is an acknowledgement, which may be
 // delayed to be sent with other packets.
 func (q *QP) Patient() bool {

@@ -89,8 +89,10 @@ type QP struct {
 	heard time.Duration
 	// suspect is what Suspect says.
 	suspect bool
-	// turn alternates requests and answers.
-	turn bool
+	// turn alternates requests and answers; ahead counts packets of requests that went
+	// before an acknowledgement.
+	turn  bool
+	ahead int
 }
 
 // New makes a queue pair in state Idle.
@@ -172,10 +174,22 @@ type Packet struct {
 	Payload mem.Vec
 }
 
+// aheadMax is how many packets of requests go before an acknowledgement. It leaves then with the
+// last of them, in one run: packets of a run have one size, but the last may be shorter.
+const aheadMax = 8
+
 // Next fills p with the next packet to send now, and reports whether there is one. The
 // payload is borrowed memory: good until the next call of any method.
 func (q *QP) Next(now time.Duration, p *Packet) bool {
 	p.Payload = p.Payload[:0]
+	if q.resp.acknowledges() {
+		if q.ahead < aheadMax && q.nextRequest(now, p) {
+			q.ahead++
+			return true
+		}
+		q.ahead = 0
+		return q.nextAnswer(now, p)
+	}
 	q.turn = !q.turn
 	if q.turn {
 		return q.nextAnswer(now, p) || q.nextRequest(now, p)

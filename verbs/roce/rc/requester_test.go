@@ -412,3 +412,29 @@ func TestMissed(t *testing.T) {
 		}
 	}
 }
+
+// TestAcknowledgementLast: an acknowledgement leaves behind the requests that are sent with it, but
+// never waits for many.
+func TestAcknowledgementLast(t *testing.T) {
+	for requests, want := range map[int]int{0: 0, 1: 1, aheadMax: aheadMax, aheadMax + 5: aheadMax} {
+		b := &bench{side: newSide(t, 64, 8)}
+		b.recv(1, b.arena.Seg(0, benchRecv))
+		p := plainPeer
+		b.q.Connect(0, p)
+		b.q.Establish()
+		for range requests {
+			b.post(verbs.SendWR{Op: verbs.OpSend, Local: mem.Vec{b.arena.Seg(0, 8)}})
+		}
+		b.feed(packet.Header{Op: packet.SendOnly, AckReq: true}, 0, 8)
+		at := -1
+		out := b.out()
+		for i, h := range out {
+			if h.Op == packet.Acknowledge {
+				at = i
+			}
+		}
+		if at != want || len(out) != requests+1 {
+			t.Errorf("%d requests: %d packets, the acknowledgement is number %d, want %d", requests, len(out), at, want)
+		}
+	}
+}

@@ -47,7 +47,8 @@ type Batch struct {
 	msgs       [BatchSize]mmsghdr
 	controls   [BatchSize][controlSize]byte
 	err        error
-	call       func(fd uintptr) bool
+	call       func(fd uintptr)
+	sock       *Socket
 }
 
 // Len is the number of packets in b.

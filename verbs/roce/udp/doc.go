@@ -46,6 +46,13 @@
 //   - Recv gives out no packet with a bad CRC and none longer than MaxPacket.
 //   - No allocation between packets; payloads are gathered from where they are.
 //
+// # Waiting
+//
+// A Recv waits with Go's poller for an epoll instance that watches the socket for
+// input. Go would watch the socket for room to send, too, of which UDP sockets make
+// an event of each datagram sent. A Send that meets a full socket waits in poll(2):
+// one of all, the others wait for that one.
+//
 // The package starts no goroutine. Send may be called from any goroutine, with
 // a Batch each; Recv from one at a time.
 package udp

@@ -17,8 +17,9 @@ const (
 	MaxPacket = 4096 + 64
 
 	// inboxSize is how many datagrams one system call yields. Each may be a
-	// run of packets that the kernel put together, or left together.
-	inboxSize = 32
+	// run of packets that the kernel put together, or left together. More would
+	// not stay in a processor's cache until they are looked at.
+	inboxSize = 8
 	maxData   = 1 << 16
 )
 
@@ -32,8 +33,6 @@ type Packet struct {
 
 // Inbox has room for packets of one Recv. It must not be copied.
 type Inbox struct {
-	// Packets is what Recv received; good until the next one.
-	Packets []Packet
 	// Bad counts packets that were thrown away for their length or CRC.
 	Bad uint64
 
@@ -43,12 +42,22 @@ type Inbox struct {
 	vecs     [inboxSize]unix.Iovec
 	msgs     [inboxSize]mmsghdr
 
-	// Of a Recv under way.
-	got  int
-	err  error
-	wait bool
-	call func(fd uintptr) bool
-	try  func(fd uintptr)
+	// Of a Recv under way: held is called with the socket, input when there may be
+	// something to receive.
+	got   int
+	err   error
+	wait  bool
+	fd    uintptr
+	held  func(fd uintptr)
+	input func(uintptr) bool
+	// Of the Next that follow it: the datagram that is looked at next, and what
+	// is left of the one before, in packets of a size.
+	next   int
+	rest   []byte
+	size   int
+	packet Packet
+	sock   *Socket
+	now    time.Time
 	// seen is the pseudo header of the last packet, src and dst its ends.
 	seen     pseudo
 	src, dst netip.AddrPort
@@ -56,7 +65,7 @@ type Inbox struct {
 
 // NewInbox makes an inbox.
 func NewInbox() *Inbox {
-	in := &Inbox{Packets: make([]Packet, 0, inboxSize*BatchSize)}
+	in := &Inbox{}
 	for i := range in.msgs {
 		in.vecs[i].Base = &in.buffers[i][0]
 		in.vecs[i].SetLen(len(in.buffers[i]))
@@ -66,84 +75,96 @@ func NewInbox() *Inbox {
 		h.Name = &in.names[i][0]
 		h.Control = &in.controls[i][0]
 	}
-	in.call = in.recv
-	in.try = func(fd uintptr) { in.recv(fd) }
+	in.input = func(uintptr) bool { return in.recv() }
+	in.held = in.hold
 	return in
 }
 
-// Recv fills in.Packets with at least one packet. It ends early with
+// Recv receives at least one datagram, whose packets Next returns. It ends early with
 // os.ErrDeadlineExceeded or net.ErrClosed.
 func (s *Socket) Recv(in *Inbox) error {
-	in.wait = true
-	for {
-		in.reset()
-		err := s.raw.Read(in.call)
-		if err == nil {
-			err = in.check(s)
-		}
-		if err != nil || len(in.Packets) > 0 {
-			return err
-		}
-	}
+	return s.recv(in, true)
 }
 
-// TryRecv fills in.Packets with what is there by now, if anything.
+// TryRecv receives what is there by now, if anything.
 func (s *Socket) TryRecv(in *Inbox) error {
-	in.wait = false
-	in.reset()
-	if err := s.raw.Control(in.try); err != nil {
-		return err
-	}
-	return in.check(s)
+	return s.recv(in, false)
 }
 
-func (in *Inbox) reset() {
-	in.Packets = in.Packets[:0]
+func (s *Socket) recv(in *Inbox, wait bool) error {
+	in.sock, in.wait = s, wait
 	in.got, in.err = 0, nil
-}
-
-// check makes Packets of what the system call yielded.
-func (in *Inbox) check(s *Socket) error {
+	in.next, in.rest = 0, nil
+	if err := s.socket.Control(in.held); err != nil {
+		return s.errorOf(err)
+	}
 	if in.got == 0 {
-		return in.err
+		return s.errorOf(in.err)
 	}
-	now := time.Now()
-	for i := range in.got {
-		b := in.buffers[i][:in.msgs[i].len]
-		src, dst, size, ok := in.ends(i)
-		if !ok || len(b) == 0 {
-			in.Bad++
-			continue
-		}
-		if src != in.src || dst != in.dst {
-			in.src, in.dst = src, dst
-			in.seen.fill(src, dst)
-		}
-		if size <= 0 {
-			size = len(b)
-		}
-		for len(b) > 0 {
-			n := min(size, len(b))
-			if data, ok := in.open(s, b[:n], now); ok {
-				in.Packets = append(in.Packets, Packet{From: src.Addr(), To: dst.Addr(), Data: data})
-			} else {
-				in.Bad++
-			}
-			b = b[n:]
-		}
-	}
+	in.now = time.Now()
 	return nil
 }
 
+// hold receives, and waits if it is to.
+func (in *Inbox) hold(fd uintptr) {
+	in.fd = fd
+	if !in.wait {
+		in.recv()
+	} else if err := in.sock.input.Read(in.input); err != nil {
+		in.err = err
+	}
+}
+
+// Next returns the next packet that Recv has received, nil if there is none. It is
+// good until the next call. Its CRC is checked only now, so that who copies its bytes finds them in the cache.
+func (in *Inbox) Next() *Packet {
+	for {
+		for len(in.rest) > 0 {
+			n := min(in.size, len(in.rest))
+			b := in.rest[:n]
+			in.rest = in.rest[n:]
+			if data, ok := in.open(b); ok {
+				in.packet.Data = data
+				return &in.packet
+			}
+			in.Bad++
+		}
+		if in.next == in.got {
+			return nil
+		}
+		in.begin(in.next)
+		in.next++
+	}
+}
+
+// begin looks at datagram i.
+func (in *Inbox) begin(i int) {
+	b := in.buffers[i][:in.msgs[i].len]
+	src, dst, size, ok := in.ends(i)
+	if !ok || len(b) == 0 {
+		in.Bad++
+		return
+	}
+	if src != in.src || dst != in.dst {
+		in.src, in.dst = src, dst
+		in.seen.fill(src, dst)
+		in.packet.From, in.packet.To = src.Addr(), dst.Addr()
+	}
+	if size <= 0 {
+		size = len(b)
+	}
+	in.rest, in.size = b, size
+}
+
 // recv makes one system call that yields packets, if there are any.
-func (in *Inbox) recv(fd uintptr) bool {
+func (in *Inbox) recv() bool {
 	for i := range in.msgs {
 		h := &in.msgs[i].hdr
 		h.Namelen = uint32(len(in.names[i]))
 		h.SetControllen(controlSize)
 	}
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd,
+		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, in.fd,
 			uintptr(unsafe.Pointer(&in.msgs[0])), inboxSize, unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:
@@ -160,7 +181,7 @@ func (in *Inbox) recv(fd uintptr) bool {
 }
 
 // open checks a packet between the ends last seen.
-func (in *Inbox) open(s *Socket, b []byte, now time.Time) (data []byte, ok bool) {
+func (in *Inbox) open(b []byte) (data []byte, ok bool) {
 	n := len(b)
 	if n < bthSize+CRCSize || n > MaxPacket || n%4 != 0 {
 		return nil, false
@@ -170,7 +191,7 @@ func (in *Inbox) open(s *Socket, b []byte, now time.Time) (data []byte, ok bool)
 	diff := crc ^ binary.LittleEndian.Uint32(b[n-CRCSize:])
 	if in.src.Addr().Is4() {
 		id, ok := solve(diff, n)
-		return data, ok && s.plausible(now, in.src.Addr(), id)
+		return data, ok && in.sock.plausible(in.now, in.src.Addr(), id)
 	}
 	return data, diff == 0
 }

@@ -126,7 +126,7 @@ func TestRefused(t *testing.T) {
 	from, to := free(t), free(t)
 	s, d, p, a := open(t, from), open(t, to), path(t, from, to), memtest.Arena(t, 1<<16)
 	var opt error
-	if err := s.raw.Control(func(fd uintptr) {
+	if err := s.socket.Control(func(fd uintptr) {
 		// A run needs a checksum.
 		opt = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_NO_CHECK, 1)
 	}); err != nil || opt != nil {
@@ -171,7 +171,7 @@ func TestDamagedRun(t *testing.T) {
 	want := fill(&b, p, memtest.Arena(t, 1<<16), 1000, nil)
 	b.plan(0)
 	b.tails[5][0] ^= 1
-	if err := s.raw.Control(func(fd uintptr) { b.send(fd) }); err != nil || b.err != nil {
+	if err := s.socket.Control(func(fd uintptr) { b.send(fd) }); err != nil || b.err != nil {
 		t.Fatal(err, b.err)
 	}
 	in := NewInbox()

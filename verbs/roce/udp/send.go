@@ -33,11 +33,11 @@ func (s *Socket) Send(b *Batch) error {
 		b.apart = math.MaxInt
 	}
 	if b.call == nil {
-		b.call = b.send
+		b.call = b.sendAll
 	}
-	b.err = nil
+	b.err, b.sock = nil, s
 	b.plan(0)
-	err := s.raw.Write(b.call)
+	err := s.errorOf(s.socket.Control(b.call))
 	if err == nil {
 		err = b.err
 	}
@@ -107,11 +107,21 @@ func (b *Batch) message(i, n int) {
 	h.SetControllen(size)
 }
 
+// sendAll sends all packets.
+func (b *Batch) sendAll(fd uintptr) {
+	for !b.send(fd) {
+		if err := b.sock.awaitRoom(fd); err != nil {
+			b.err = err
+			return
+		}
+	}
+}
+
 // send makes system calls until all packets are sent, or the socket is full.
 func (b *Batch) send(fd uintptr) bool {
 	for b.sent < b.made {
 		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, fd,
-			uintptr(unsafe.Pointer(&b.msgs[b.sent])), uintptr(b.made-b.sent), 0, 0, 0)
+			uintptr(unsafe.Pointer(&b.msgs[b.sent])), uintptr(b.made-b.sent), unix.MSG_DONTWAIT, 0, 0)
 		i := b.begins[b.sent]
 		switch {
 		case errno == 0:

@@ -1,14 +1,10 @@
 package udp
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,8 +43,7 @@ func (e *InUseError) Unwrap() error { return e.err }
 // Socket sends and receives on port 4791 of one address, or of all of one
 // family.
 type Socket struct {
-	conn  *net.UDPConn
-	raw   syscall.RawConn
+	poller
 	local netip.Addr
 	// runs: the kernel takes runs of packets. room is the size of the receive buffer.
 	runs bool
@@ -62,28 +57,42 @@ func Open(local netip.Addr) (*Socket, error) {
 	if err := usable(local); err != nil {
 		return nil, err
 	}
-	network := "udp4"
-	if local.Is6() {
-		network = "udp6"
-	}
 	s := &Socket{local: local}
-	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		return s.tune(raw, local.Is6())
-	}}
-	c, err := lc.ListenPacket(context.Background(), network, netip.AddrPortFrom(local, Port).String())
+	fd, err := s.bind()
 	if err != nil {
+		err = fmt.Errorf("listen udp %v: %w", netip.AddrPortFrom(local, Port), err)
 		if errors.Is(err, unix.EADDRINUSE) {
 			_, missing := os.Stat("/sys/module/rdma_rxe")
 			return nil, &InUseError{Addr: local, RXE: missing == nil, err: err}
 		}
 		return nil, err
 	}
-	s.conn = c.(*net.UDPConn)
-	if s.raw, err = s.conn.SyscallConn(); err != nil {
-		s.conn.Close()
+	if err := s.init(fd); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// bind makes the socket.
+func (s *Socket) bind() (fd int, err error) {
+	family, at := unix.AF_INET, unix.Sockaddr(nil)
+	if s.local.Is6() {
+		family, at = unix.AF_INET6, &unix.SockaddrInet6{Port: Port, Addr: s.local.As16()}
+	} else {
+		at = &unix.SockaddrInet4{Port: Port, Addr: s.local.As4()}
+	}
+	fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	if err = s.tune(fd); err == nil {
+		err = os.NewSyscallError("bind", unix.Bind(fd, at))
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // usable refuses addresses that Path and Recv could not distinguish.
@@ -98,13 +107,13 @@ func usable(a netip.Addr) error {
 }
 
 // tune sets the options of a fresh socket, and sees what it got.
-func (s *Socket) tune(raw syscall.RawConn, v6 bool) error {
+func (s *Socket) tune(fd int) (err error) {
 	type option struct{ level, name, value int }
 	options := []option{
 		{unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO}, // see doc.go
 		{unix.IPPROTO_IP, unix.IP_PKTINFO, 1},
 	}
-	if v6 {
+	if s.local.Is6() {
 		options = []option{
 			{unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1},
 			{unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
@@ -113,30 +122,26 @@ func (s *Socket) tune(raw syscall.RawConn, v6 bool) error {
 			{unix.SOL_UDP, udpNoCheck6RX, 1},
 		}
 	}
-	var opt error
-	err := raw.Control(func(fd uintptr) {
-		for _, o := range options {
-			if opt = unix.SetsockoptInt(int(fd), o.level, o.name, o.value); opt != nil {
-				opt = fmt.Errorf("socket option %d/%d: %w", o.level, o.name, opt)
-				return
-			}
+	for _, o := range options {
+		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
+			return fmt.Errorf("socket option %d/%d: %w", o.level, o.name, err)
 		}
-		for _, o := range []option{
-			{unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, recvBuffer},
-			{unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, sendBuffer},
-		} {
-			// The first needs CAP_NET_ADMIN; the second gives what it may.
-			if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, o.level, o.value) != nil {
-				_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, o.name, o.value)
-			}
+	}
+	for _, o := range []option{
+		{unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, recvBuffer},
+		{unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, sendBuffer},
+	} {
+		// The first needs CAP_NET_ADMIN; the second gives what it may.
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, o.level, o.value) != nil {
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, o.name, o.value)
 		}
-		// Since Linux 5.0 and 4.18. An older kernel would take a run for one
-		// packet.
-		_ = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_GRO, 1)
-		s.runs = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, 0) == nil
-		s.room, opt = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
-	})
-	return errors.Join(err, opt)
+	}
+	// Since Linux 5.0 and 4.18. An older kernel would take a run for one
+	// packet.
+	_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
+	s.runs = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_SEGMENT, 0) == nil
+	s.room, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	return err
 }
 
 // Room is the size of the receive buffer, in bytes of the kernel's memory.
@@ -145,9 +150,5 @@ func (s *Socket) Room() int { return s.room }
 // Local is the address that Open was given.
 func (s *Socket) Local() netip.Addr { return s.local }
 
-// SetReadDeadline ends a Recv that waits, now or later, with
-// os.ErrDeadlineExceeded at t; a zero t is never.
-func (s *Socket) SetReadDeadline(t time.Time) error { return s.conn.SetReadDeadline(t) }
-
 // Close ends the Send and Recv that are under way with net.ErrClosed.
-func (s *Socket) Close() error { return s.conn.Close() }
+func (s *Socket) Close() error { return s.close() }

@@ -64,7 +64,7 @@ func receive(t *testing.T, s *Socket, in *Inbox, n int) [][]byte {
 		if err := s.Recv(in); err != nil {
 			t.Fatalf("after %d of %d packets: %v", len(all), n, err)
 		}
-		for _, p := range in.Packets {
+		for p := in.Next(); p != nil; p = in.Next() {
 			all = append(all, bytes.Clone(p.Data))
 		}
 	}
@@ -148,11 +148,11 @@ func carry(t *testing.T, s, d *Socket, p *Path) {
 	if in.Bad != 0 {
 		t.Errorf("%d packets thrown away", in.Bad)
 	}
-	if in.Packets[0].From != p.From() || in.Packets[0].To != p.To() {
-		t.Errorf("from %v to %v", in.Packets[0].From, in.Packets[0].To)
+	if got := in.packet; got.From != p.From() || got.To != p.To() {
+		t.Errorf("from %v to %v", got.From, got.To)
 	}
-	if err := d.TryRecv(in); err != nil || len(in.Packets) != 0 {
-		t.Errorf("%d packets out of nothing, %v", len(in.Packets), err)
+	if err := d.TryRecv(in); err != nil || in.Next() != nil {
+		t.Errorf("a packet out of nothing, %v", err)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestUnspecified(t *testing.T) {
 		t.Fatal(err)
 	}
 	receive(t, s, in, 1)
-	if p := in.Packets[0]; p.From.String() != "127.91.0.7" || p.To.String() != "127.91.0.8" {
+	if p := in.packet; p.From.String() != "127.91.0.7" || p.To.String() != "127.91.0.8" {
 		t.Errorf("from %v to %v", p.From, p.To)
 	}
 }
@@ -329,6 +329,9 @@ func TestNoAllocation(t *testing.T) {
 		}
 		if err := s.Recv(in); err != nil {
 			t.Fatal(err)
+		}
+		if in.Next() == nil {
+			t.Fatal("no packet")
 		}
 		if err := s.TryRecv(in); err != nil {
 			t.Fatal(err)
