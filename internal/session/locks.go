@@ -51,6 +51,19 @@ func (s *Session) newLocks() *nlm.Client {
 	})
 }
 
+// watched has the locks recovered when a connection of NFS was lost: the server may
+// have restarted.
+func (s *Session) watched(d transport.Dialer) transport.Dialer {
+	if posix, flock := s.cfg.Options.ServerLocks(); !posix && !flock {
+		return d
+	}
+	return &nlm.Watched{Dialer: d, Lost: func() {
+		if locks := s.locks.Load(); locks != nil {
+			locks.Restarted()
+		}
+	}}
+}
+
 // lockCheck is the question to rpcbind whether the server has a lock manager. It is
 // asked while the export is mounted, so that it costs a mount no time.
 type lockCheck struct {

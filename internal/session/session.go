@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/rdmafs/rdmafs/cache"
@@ -12,6 +13,7 @@ import (
 	"github.com/rdmafs/rdmafs/internal/providers"
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/nfsclient/nlm"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 )
@@ -31,6 +33,7 @@ type Session struct {
 	pool   *bufpool.Pool    // nil before StartCache
 	cache  *cache.Cache
 	check  lockCheck
+	locks  atomic.Pointer[nlm.Client] // nil without locks at the server
 }
 
 // Open connects, mounts the export and starts a cache. kernel may be nil; there are
@@ -52,14 +55,16 @@ func Open(ctx context.Context, cfg Config, kernel cache.Kernel) (*Session, error
 
 // newSession is a session over a route, not yet connected.
 func newSession(cfg *Config, addr netip.AddrPort, r *providers.Route) *Session {
-	return &Session{cfg: *cfg, addr: addr, route: r, caller: reconnect.New(r.Dialer, reconnect.Config{
+	s := &Session{cfg: *cfg, addr: addr, route: r}
+	s.caller = reconnect.New(s.watched(r.Dialer), reconnect.Config{
 		Timeo:    cfg.Options.Timeo,
 		Retrans:  cfg.Options.Retrans,
 		Soft:     cfg.Options.Soft,
 		NConnect: cfg.Options.NConnect,
 		Server:   cfg.Source.Host,
 		Log:      cfg.log(),
-	})}
+	})
+	return s
 }
 
 // Dial makes a connection that the session does not use. The caller closes it.
@@ -89,6 +94,7 @@ func (s *Session) MountExport(ctx context.Context) error {
 	locks := s.newLocks()
 	if locks != nil {
 		config.Locks = locks
+		s.locks.Store(locks)
 		s.checkLocks(locks)
 	}
 	c, err := nfs3.Mount(ctx, config)

@@ -60,7 +60,7 @@ func New(cf Config) *Client {
 		holders: map[key]*holder{}, owners: map[nfsclient.LockOwner]*identity{}}
 	c.ending, c.endWaits = context.WithCancel(context.Background())
 	c.calls, c.endCalls = context.WithCancel(context.Background())
-	d := &dialer{cf: &c.cf, lost: c.Restarted, none: func() error { return c.notRegistered(nil) }}
+	d := &Watched{Dialer: &dialer{cf: &c.cf, none: func() error { return c.notRegistered(nil) }}, Lost: c.Restarted}
 	c.caller = reconnect.New(d, reconnect.Config{Server: cf.Host, Timeo: cf.Timeo})
 	c.journal = newJournal(cf.JournalDir, cf.Addr)
 	if left := c.journal.orphans(); len(left) > 0 {

@@ -3,7 +3,6 @@ package nlm
 import (
 	"context"
 	"net/netip"
-	"sync"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -12,12 +11,8 @@ import (
 // dialer makes connections to NLM, whose port it asks for each time.
 type dialer struct {
 	cf *Config
-	// lost is called when a connection has ended.
-	lost func()
 	// none is the error for a server without NLM.
 	none func() error
-
-	watching sync.WaitGroup // runWatch
 }
 
 var _ transport.Dialer = (*dialer)(nil)
@@ -35,19 +30,7 @@ func (d *dialer) Dial(ctx context.Context) (transport.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := to.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	d.watching.Go(func() { d.runWatch(l) })
-	return l, nil
-}
-
-// runWatch waits for the end of a connection, which is how a server that restarts
-// shows itself first.
-func (d *dialer) runWatch(l transport.Link) {
-	<-l.Done()
-	d.lost()
+	return to.Dial(ctx)
 }
 
 // Register implements transport.Dialer: locks have no payloads.
@@ -62,8 +45,5 @@ func (d *dialer) Limits() transport.Limits { return transport.Limits{Concurrent:
 // Stats implements transport.Dialer.
 func (d *dialer) Stats() transport.Stats { return transport.Stats{} }
 
-// Close implements transport.Dialer. All connections are closed.
-func (d *dialer) Close() error {
-	d.watching.Wait()
-	return nil
-}
+// Close implements transport.Dialer.
+func (d *dialer) Close() error { return nil }

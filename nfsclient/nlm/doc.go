@@ -35,8 +35,8 @@
 // # Recovery
 //
 // That the server may have restarted is seen by the loss of the connection, which a
-// call every 30 s keeps alive and tests while locks are held, and by a write verifier
-// that has changed (Restarted). Each range is then asked for with the reclaim flag, and, if
+// call every 30 s keeps alive and tests while locks are held, by the loss of one of NFS
+// (Watched), and by a write verifier that has changed (Restarted). Each range is then asked for with the reclaim flag, and, if
 // the server is not in its grace period, without: it is granted if it is still ours, or
 // free again. What somebody else has by then is lost; the Watcher is told, and the log.
 // The way of one lock is a machine without sockets and clock (machine.go).

@@ -11,12 +11,16 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 )
 
-// Restarted says that the server may have restarted, and have lost our locks.
+// Restarted says that the server may have restarted, and have lost our locks: a
+// connection was lost, or the write verifier has changed. It does not wait.
 func (c *Client) Restarted() {
 	c.mu.Lock()
 	c.epoch++
+	held := c.heldRanges > 0
 	c.mu.Unlock()
-	c.wake()
+	if held { // what is being taken looks at epoch
+		c.wake()
+	}
 }
 
 // wake has locks recovered.

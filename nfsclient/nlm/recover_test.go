@@ -2,6 +2,7 @@ package nlm
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/transport"
 )
 
 // grace has the server's grace period last until it is ended.
@@ -244,3 +246,33 @@ func TestNonsenseInTheJournal(t *testing.T) {
 }
 
 var _ nfsclient.Watcher = (*watcher)(nil)
+
+// NFS may restart alone: the loss of its connection has the locks looked at, though
+// that of the lock manager stays.
+func TestWatchedConnection(t *testing.T) {
+	r := newRig(t, func(cfg *nfsd.Config) {
+		cfg.Faults = &nfsd.Faults{Before: func(_ context.Context, e nfsd.Event) nfsd.Action {
+			if e.Prog == nfsProgram && e.Proc == wire.ProcNull {
+				return nfsd.Drop
+			}
+			return nfsd.Proceed
+		}}
+	})
+	a := r.client()
+	r.must(r.set(a, 1, wr, 0, 9))
+	d, err := dialTCP(r.at)
+	r.must(err)
+	w := &Watched{Dialer: d, Lost: a.Restarted}
+	l, err := w.Dial(t.Context())
+	r.must(err)
+	before := r.s.Stats().Locks["LOCK"]
+	if err := l.Exchange(t.Context(), 1, &transport.Call{Prog: nfsProgram, Vers: 3}); err == nil {
+		t.Error("the connection was not dropped")
+	}
+	r.await("asked", func() bool { return r.s.Stats().Locks["LOCK"] == before+2 }) // with and without reclaim
+	if err := errors.Join(l.Close(), w.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+const nfsProgram = 100003
