@@ -367,3 +367,30 @@ func waitFor(t testing.TB, what func() bool) {
 		}
 	}
 }
+
+// TestLockDropsWhatIsCached: when a lock was taken the kernel has dropped its pages
+// and the attributes are new, though neither shows a change.
+func TestLockDropsWhatIsCached(t *testing.T) {
+	srv, k := newLockServer(t), newKernel()
+	srv.foreign("a", []byte("old"))
+	cfg := testConfig()
+	cfg.Kernel = k
+	c := newCache(t, srv.client(1), cfg)
+	f, _ := open(t, c, "a", rw)
+	defer f.Release()
+	read(t, f, 3, 0)
+	asked := srv.count("GETATTR")
+	check(t, f.SetLock(ctx, shared(1, false)))
+	select {
+	case ino := <-k.inodes:
+		if ino != f.Inode().Ino() {
+			t.Errorf("pages of %d were dropped", ino)
+		}
+	default:
+		t.Error("the kernel keeps its pages")
+	}
+	if got := srv.count("GETATTR") - asked; got != 1 {
+		t.Errorf("%d GETATTR", got)
+	}
+	f.ReleaseLocks()
+}
