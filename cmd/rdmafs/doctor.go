@@ -29,14 +29,15 @@ from /dev/fuse to a trial mount, and print a line a step:
   skipped   not tried, and why
 
 In the export it asks what you may do there, and moves data both ways through a file that
-it makes and removes again where you may write (--no-write, or -o ro, leaves that out).
+it makes, locks for a moment and removes again where you may write (--no-write, or -o ro,
+leaves that out).
 Give the arguments of "rdmafs mount" without the mount point. The last step mounts the
 export on a temporary directory for a moment, in the very way that "rdmafs mount" takes.
 With a server alone everything up to its answers is tried; without a server, this machine.
 
 The exit code is 0 only if "rdmafs mount" with the same arguments would succeed. Nothing
 takes longer than the mount itself would wait: timeo, at most 30 seconds, for each of the
-server's addresses.`
+server's addresses, and 15 seconds for a lock.`
 
 const doctorExamples = `  rdmafs doctor                                      is this machine ready?
   rdmafs doctor server                               does the server answer, and by which ways?

@@ -17,10 +17,12 @@ import (
 // options as given. Write and Trial are for the caller to set.
 func Case(cfg session.Config, words string) *doctor.Case {
 	cfg.Log = nil // the report says what there is to say
+	posix, flock := cfg.Options.ServerLocks()
 	return &doctor.Case{
 		Target: cfg.Source.Text, Host: cfg.Source.Host, Export: cfg.Source.Export, Words: words,
 		Timeout: cfg.ConnectTimeout(),
 		Cred:    session.OwnCred(),
+		Locks:   posix || flock,
 		Fuse:    func() error { return mount.Check(&cfg.Options) },
 		Rings:   ring.Available, RingsChosen: cfg.Options.Over == fs.OverRing,
 		Devices:   rdmadev.System(),

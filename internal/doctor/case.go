@@ -20,9 +20,11 @@ type Case struct {
 	// Timeout bounds each attempt to connect and what is asked over the connection.
 	Timeout time.Duration
 	// Cred is the user whose rights in the export are asked for. Write: a file may be made
-	// there and removed again, to move data both ways.
+	// there and removed again, to move data both ways, and to be locked. Locks: the
+	// options have locks taken at the server.
 	Cred  nfsclient.Cred
 	Write bool
+	Locks bool
 
 	// Fuse checks what mount checks before it starts.
 	Fuse func() error

@@ -14,9 +14,9 @@
 // steps: machine.go (FUSE, limits, providers), devices.go (libraries, modules, RDMA
 // devices), network.go (names, routes), attempt.go and ways.go (connections, RPC),
 // export.go (MOUNT and the trial), rights.go (what the caller may do in the export),
-// transfer.go (data both ways). examine.go puts them in order. They change one thing
+// transfer.go (data both ways), locks.go (NLM). examine.go puts them in order. They change one thing
 // in a server's export, and only if the Case allows it: a file with a name of its own
-// is made, written, read and removed.
+// is made, written, read, locked and removed.
 //
 // Goroutines: attempt.go connects over all ways at once, one runConnect for each, joined
 // before anything is measured. Each attempt is bounded by the Case's Timeout. No

@@ -42,8 +42,6 @@ func (e *examination) export(ctx context.Context) Section {
 		return s
 	}
 	s.add(ok("admission", fmt.Sprintf("over %s: %s", way.Name, detail)))
-	ctx, cancel = context.WithTimeout(ctx, e.Timeout)
-	defer cancel()
 	s.add(e.data(ctx, way.contact)...)
 	return s
 }

@@ -22,9 +22,11 @@ var sizes = []int{64 << 10, 1 << 20}
 const removeTimeout = 5 * time.Second
 
 // data asks for the caller's rights, and moves data both ways over the mounted
-// export. For writing it makes a file in the export's top directory, and removes it
-// again.
-func (e *examination) data(ctx context.Context, c Contact) (steps []Step) {
+// export. For writing, and for a lock, it makes a file in the export's top directory,
+// and removes it again.
+func (e *examination) data(all context.Context, c Contact) (steps []Step) {
+	ctx, cancel := context.WithTimeout(all, e.Timeout)
+	defer cancel()
 	d := &directory{Client: c.Client(), cred: e.Cred}
 	if err := d.askRights(ctx); err != nil {
 		return []Step{e.failed("rights", err)}
@@ -41,7 +43,7 @@ func (e *examination) data(ctx context.Context, c Contact) (steps []Step) {
 		steps = append(steps, warning("path MTU", fmt.Sprintf("RoCE packets of more than %d bytes are lost on the way", mtu),
 			"a mount finds that out, too, and takes some seconds for it: have the same MTU on this host, the server and all between them"))
 	}
-	return steps
+	return append(steps, e.askLocks(all, d))
 }
 
 // create makes the file that data is written to.

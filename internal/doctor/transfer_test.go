@@ -24,6 +24,11 @@ type fakeExport struct {
 	later         int // WRITEs that are to be tried later
 	there         []nfsclient.Dirent
 	locked        string // a file that may not be read
+	// lock is how LOCK and TEST end; held are the files that are locked, tested those
+	// that were only asked for.
+	lock   error
+	held   map[nfsclient.Handle]bool
+	tested []nfsclient.Handle
 
 	made     map[string][]byte
 	creates  int
@@ -34,7 +39,7 @@ type fakeExport struct {
 const allRights = nfsclient.AccessRead | nfsclient.AccessLookup | nfsclient.AccessModify | nfsclient.AccessExtend | nfsclient.AccessDelete
 
 func newFakeExport() *fakeExport {
-	return &fakeExport{rights: allRights, owner: 1000, made: make(map[string][]byte),
+	return &fakeExport{rights: allRights, owner: 1000, made: make(map[string][]byte), held: make(map[nfsclient.Handle]bool),
 		attr: nfsclient.Attr{Type: nfsclient.Directory, Mode: 0o755}}
 }
 

@@ -53,7 +53,6 @@ func Connect(ctx context.Context, cfg Config) (*Session, error) {
 // Over is a session, not yet connected, over the first way to an address that the
 // options allow.
 func Over(ctx context.Context, cfg Config, server netip.Addr) (*Session, error) {
-	cfg.Options.NoLock = true // nobody can lock
 	addr := netip.AddrPortFrom(server, cfg.Options.NFSPort())
 	rows, without := routes(ctx, &cfg, addr)
 	if len(rows) == 0 {

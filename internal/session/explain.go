@@ -11,6 +11,7 @@ import (
 	"github.com/rdmafs/rdmafs/internal/providers"
 	"github.com/rdmafs/rdmafs/internal/source"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/nfsclient/nlm"
 )
 
 // connectError is a failed connection, and what may help.
@@ -61,6 +62,7 @@ func (s *Session) explainConnect(err error) error {
 func Explain(err error) (what, remedy string) {
 	var ce *connectError
 	var me *nfs3.MountError
+	var le *nlm.Error
 	switch {
 	case errors.As(err, &ce):
 		bare := *ce
@@ -70,6 +72,10 @@ func Explain(err error) (what, remedy string) {
 		bare := *me
 		bare.Hint = ""
 		return bare.Error(), me.Hint
+	case errors.As(err, &le):
+		bare := *le
+		bare.Hint = ""
+		return bare.Error(), le.Hint
 	}
 	if what, remedy, ok := providers.Explain(err); ok {
 		return what, remedy

@@ -22,10 +22,13 @@
 //
 // A LOCK never blocks at the server. If somebody else has the lock it is asked for
 // again after 10 ms, and at growing intervals up to a second: that is not fair, but no
-// lock is ever granted to a client that has gone. Deadlock is not noticed. Calls
-// for one owner in one file are made one after the other; between two tries others
-// of that owner have their turn. A request that is not answered within 5 s is made
-// again: Linux drops those that conflict with a delegation until that was recalled.
+// lock is ever granted to a client that has gone. Deadlock is not noticed: between
+// processes of one mount that is for the caller (cache/locks), between mounts nobody
+// does. While the server is in its grace period every request, TEST and UNLOCK too, is made
+// again each second until it is over. Calls for one owner in one file are made one
+// after the other; between two tries others of that owner have their turn. A request
+// that is not answered within 5 s is made again: Linux drops those that conflict with a
+// delegation until that was recalled.
 //
 // If its caller goes while a LOCK is outstanding, the answer is still waited for, and
 // what was granted is given back; if there is none, CANCEL and UNLOCK are sent. An
@@ -36,20 +39,24 @@
 //
 // That the server may have restarted is seen by the loss of the connection, which a
 // call every 30 s keeps alive and tests while locks are held, by the loss of one of NFS
-// (Watched), and by a write verifier that has changed (Restarted). Each range is then asked for with the reclaim flag, and, if
-// the server is not in its grace period, without: it is granted if it is still ours, or
-// free again. What somebody else has by then is lost; the Watcher is told, and the log.
+// (Watched), and by a write verifier that has changed (Restarted). Each range is then
+// asked for with the reclaim flag, and, if the server is not in its grace period,
+// without: it is granted if it is still ours, or free again; whether somebody had it in
+// between cannot be known, and the log counts these. What somebody else has by then, or
+// the server was unable to take for maxUnable tries, is lost; the Watcher is told, and the log.
 // The way of one lock is a machine without sockets and clock (machine.go).
 //
 // No server takes locks back from a client that died. Whoever may hold some is noted in
-// the journal before the first LOCK is sent, and the next Client for the same server
-// gives back what a process that was killed has left.
+// the journal before the first LOCK is sent, and the next Client for the same address
+// gives back what a process that was killed has left, or one that was closed before the
+// server had answered. Without Config.JournalDir there is no journal, and what is left
+// stays locked.
 //
 // # Invariants
 //
 //   - The server holds for us what is in a holder's set, but for ranges of which a call
 //     is under way, by who has the holder's turn.
-//   - A LOCK is sent only while its owner is in the journal.
+//   - A LOCK is sent only while its owner is in the journal, if there is one.
 //
 // # Goroutines
 //

@@ -69,17 +69,18 @@ func (c *Client) unreachable(err error) *Error {
 	if known := (*Error)(nil); errors.As(err, &known) {
 		return known
 	}
-	why := "the lock manager (NLM) does not answer"
+	why, hint := "the lock manager (NLM) does not answer",
+		"does a firewall let its port and that of rpcbind, 111, through? nlmport= names its port; "
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		why = "the lock manager (NLM) refused the connection"
+		why, hint = "the lock manager (NLM), or rpcbind, refused the connection",
+			"start them there: on a Linux server rpcbind and nfs-server; nlmport= names the port without rpcbind; "
 	}
-	return c.fail(Unreachable, syscall.ENOLCK, why,
-		"does a firewall let its port and that of rpcbind, 111, through? nlmport= names its port; "+orNolock, err)
+	return c.fail(Unreachable, syscall.ENOLCK, why, hint+orNolock, err)
 }
 
 func (c *Client) notRegistered(err error) *Error {
 	return c.fail(NotRegistered, syscall.ENOLCK, "the server has no lock manager (NLM version 4 over TCP)",
-		"is rpc.lockd or the like enabled there? nlmport= names its port; "+orNolock, err)
+		"start it there: on Linux nfs-server does, elsewhere rpc.lockd; nlmport= names its port if rpcbind does not; "+orNolock, err)
 }
 
 // answered explains a status that is neither Granted nor Denied.
@@ -92,7 +93,7 @@ func (c *Client) answered(s wire.Stat) error {
 		return nfsclient.ErrLocked
 	case wire.DeniedNoLocks:
 		return c.fail(NoLocks, syscall.ENOLCK, "the server cannot keep locks of this client",
-			"on a Linux server rpc.statd must run; "+orNolock, cause)
+			"on a Linux server start rpc.statd; "+orNolock, cause)
 	case wire.Deadlock:
 		return c.fail(Refused, syscall.EDEADLK, "deadlock", "", cause)
 	case wire.ReadOnlyFS:
@@ -104,7 +105,7 @@ func (c *Client) answered(s wire.Stat) error {
 	}
 	hint := "may this user open the file as the lock demands?"
 	if !c.cf.Reserved {
-		hint = "an export without the option insecure demands a port below 1024, which takes root or CAP_NET_BIND_SERVICE; " + orNolock
+		hint = "export it with insecure, or run as root or with CAP_NET_BIND_SERVICE: otherwise the server demands a port below 1024; " + orNolock
 	}
 	return c.fail(Refused, syscall.ENOLCK, "the server refused the lock", hint, cause)
 }

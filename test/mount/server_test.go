@@ -54,7 +54,9 @@ type serverOptions struct {
 	squashRoot bool
 	// squashAll makes the server treat everybody so.
 	squashAll bool
-	rdma      rpcrdma.ServerConfig
+	// secure makes the server refuse locks to ports that need no privileges.
+	secure bool
+	rdma   rpcrdma.ServerConfig
 	// roce has the server speak RoCEv2 instead of iWARP.
 	roce bool
 	// host and client, if valid, are the addresses of a server that speaks
@@ -90,7 +92,7 @@ func startServer(t testing.TB, o serverOptions) *server {
 	}
 	var err error
 	s.Server, err = nfsd.New(nfsd.Config{
-		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ACL: o.acl, ClockAhead: o.clockAhead}},
+		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ACL: o.acl, Secure: o.secure, ClockAhead: o.clockAhead}},
 		Faults:  o.faults,
 		Grace:   o.grace,
 	})

@@ -255,12 +255,21 @@ func TestDoneCredits(t *testing.T) {
 	}
 }
 
-// TestDoneTimeout drops a client that fetches its reply and says nothing.
+// TestDoneTimeout drops a client that fetches its reply and says nothing, when its time
+// is over and not before. The clock is the test's.
 func TestDoneTimeout(t *testing.T) {
-	s := startServer(t, ServerConfig{ReadReplies: true, DoneTimeout: 50 * time.Millisecond})
+	cfg := ServerConfig{ReadReplies: true, DoneTimeout: time.Hour, StallTimeout: 24 * time.Hour, IdleTimeout: -1}
+	if d := cfg.lookInterval(); d > cfg.DoneTimeout/2 {
+		t.Errorf("clients are looked at every %v", d)
+	}
+	s := startServer(t, cfg)
 	c := dialRaw(t, s.addr, peerSizes(4096))
 	c.call(msgHeader(1, wire.Lists{}), rpcCall(1, procFill, 5000, 1))
 	c.reply()
+	now := time.Now() // the reply was posted before
+	s.look(now.Add(cfg.DoneTimeout - 10*patience))
+	c.ping(2)
+	s.look(now.Add(cfg.DoneTimeout))
 	c.wantLost()
 	eventually(t, "memory back", func() bool { return s.Stats().Memory.Leases == 0 && s.Stats().Drops == 1 })
 }

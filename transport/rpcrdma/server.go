@@ -270,24 +270,35 @@ func (s *Server) grant(n uint32) int {
 
 // runWatch ends connections whose client has stalled or fallen silent.
 func (s *Server) runWatch(ctx context.Context) {
-	const looks = 8 // in a stall timeout
-	tick := time.NewTicker(max(min(s.cfg.StallTimeout, s.cfg.DoneTimeout)/looks, time.Millisecond))
+	tick := time.NewTicker(s.cfg.lookInterval())
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			s.mu.Lock()
-			conns := make([]*serverConn, 0, len(s.conns))
-			for c := range s.conns {
-				conns = append(conns, c)
-			}
-			s.mu.Unlock()
-			for _, c := range conns {
-				c.look(now)
-			}
+			s.look(now)
 		}
+	}
+}
+
+// lookInterval is how often clients are looked at: several times in the shortest time
+// that one is given.
+func (cfg *ServerConfig) lookInterval() time.Duration {
+	const looks = 8
+	return max(min(cfg.StallTimeout, cfg.DoneTimeout)/looks, time.Millisecond)
+}
+
+// look ends the connections whose client, by now, has had its time.
+func (s *Server) look(now time.Time) {
+	s.mu.Lock()
+	conns := make([]*serverConn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.look(now)
 	}
 }
 
