@@ -131,7 +131,7 @@ func (x *fileLocks) busy(h nfsclient.Handle, owner nfsclient.LockOwner, l nfscli
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, held := range x.table.Holds(h, owner) {
-		written = written || held.Type == nfsclient.WriteLock
+		written = written || held.Exclusive
 	}
 	return x.table.Busy(h, owner, l), written
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/cache/locks"
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 )
 
 // lockServer is a fake server that several caches lock files at.
@@ -87,7 +88,7 @@ func (c *lockClient) TestLock(_ context.Context, _ nfsclient.Cred, h nfsclient.H
 }
 
 // held is what an owner of a client has at the server.
-func (c *lockClient) held(h nfsclient.Handle, owner nfsclient.LockOwner) []nfsclient.Lock {
+func (c *lockClient) held(h nfsclient.Handle, owner nfsclient.LockOwner) ranges.Set {
 	c.lockServer.mu.Lock()
 	defer c.lockServer.mu.Unlock()
 	return c.table.Holds(h, c.number+owner)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
-	"github.com/rdmafs/rdmafs/nfsclient/nlm/ranges"
 	"github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 )
 
 // Restarted says that the server may have restarted, and have lost our locks: a
