@@ -52,9 +52,13 @@ type fileLocks struct {
 	known map[nfsclient.Handle]struct{}
 }
 
-// lockUsers are the owners that have asked for a lock of a file, and the openings
-// through which they have.
-type lockUsers map[nfsclient.LockOwner]map[*File]struct{}
+// lockUsers are the owners that have asked for a lock of a file.
+type lockUsers map[nfsclient.LockOwner]*lockUser
+
+type lockUser struct {
+	through map[*File]struct{} // the openings through which it has
+	lost    bool               // the server has lost a lock of it
+}
 
 // maxKnownLocked bounds fileLocks.known. Beyond, it starts anew.
 const maxKnownLocked = 1 << 14
@@ -96,9 +100,9 @@ func (x *fileLocks) use(f *File, owner nfsclient.LockOwner) {
 		x.files.Add(1)
 	}
 	if u[owner] == nil {
-		u[owner] = map[*File]struct{}{}
+		u[owner] = &lockUser{through: map[*File]struct{}{}}
 	}
-	u[owner][f] = struct{}{}
+	u[owner].through[f] = struct{}{}
 }
 
 // leave forgets that owners lock through f, and returns those that do through
@@ -110,11 +114,11 @@ func (x *fileLocks) leave(f *File) (ended []nfsclient.LockOwner) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	u := x.users[f.i.h]
-	for owner, through := range u {
-		if _, used := through[f]; !used {
+	for owner, user := range u {
+		if _, used := user.through[f]; !used {
 			continue
 		}
-		if delete(through, f); len(through) == 0 {
+		if delete(user.through, f); len(user.through) == 0 {
 			delete(u, owner)
 			ended = append(ended, owner)
 		}
@@ -401,29 +405,44 @@ func (i *Inode) giveUp(ctx context.Context, f *File, owner nfsclient.LockOwner, 
 	return lockError(err)
 }
 
-// found ends what the loss of a lock means for its owner, if that has no other.
+// found ends what the loss of a lock means for its owner, if that has no other. An
+// opening that another owner shares, which has lost one too, stays as it is.
 func (x *fileLocks) found(h nfsclient.Handle, owner nfsclient.LockOwner) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.table.Holds(h, owner)) > 0 {
+	u := x.users[h]
+	user := u[owner]
+	if user == nil || !user.lost || len(x.table.Holds(h, owner)) > 0 {
 		return
 	}
-	for f := range x.users[h][owner] {
-		f.lockLost.Store(false)
+	user.lost = false
+	for f := range user.through {
+		f.lockLost.Store(u.lostThrough(f))
 	}
 }
 
-// lose says that the server has lost locks of a file: those who have some may not
-// read or write what they believe to be theirs. It reports whether anybody has.
-func (x *fileLocks) lose(h nfsclient.Handle) (any bool) {
+// lostThrough reports whether an owner that locks through f has lost a lock.
+func (u lockUsers) lostThrough(f *File) bool {
+	for _, user := range u {
+		if _, used := user.through[f]; used && user.lost {
+			return true
+		}
+	}
+	return false
+}
+
+// lose says that the server has lost locks of a file: of one owner, or of all if that
+// is nil. Those who have some may not read or write what they believe to be theirs. It
+// reports whether anybody has.
+func (x *fileLocks) lose(h nfsclient.Handle, owner *nfsclient.LockOwner) (any bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for owner, through := range x.users[h] {
-		if len(x.table.Holds(h, owner)) == 0 {
+	for o, user := range x.users[h] {
+		if owner != nil && o != *owner || len(x.table.Holds(h, o)) == 0 {
 			continue
 		}
-		any = true
-		for f := range through {
+		any, user.lost = true, true
+		for f := range user.through {
 			f.lockLost.Store(true)
 		}
 	}
@@ -431,11 +450,11 @@ func (x *fileLocks) lose(h nfsclient.Handle) (any bool) {
 }
 
 // lockLost handles Lost for locks, and reports whether that is what was lost.
-func (c *Cache) lockLost(i *Inode, err error) bool {
-	if !c.LockedBefore(i) {
+func (c *Cache) lockLost(i *Inode, owner *nfsclient.LockOwner, err error) bool {
+	if owner == nil && !c.LockedBefore(i) {
 		return false
 	}
-	if !c.locks.lose(i.h) {
+	if !c.locks.lose(i.h, owner) {
 		return true // it was given up meanwhile
 	}
 	c.cfg.Log.Error(fmt.Sprintf("cache: the server has lost a lock of %s: who has it reads and writes there no more: %v", c.path(i), err))

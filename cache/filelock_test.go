@@ -247,7 +247,7 @@ func TestLostLock(t *testing.T) {
 	defer g.Release()
 	check(t, f.SetLock(ctx, exclusive(1, false)))
 	write(t, f, []byte("data"), 0)
-	srv.watcher.Lost(f.Inode().Handle(), errors.New("reclaimed by another"))
+	srv.watcher.Lost(f.Inode().Handle(), nil, errors.New("reclaimed by another"))
 	var b [4]byte
 	if _, err := f.Read(ctx, b[:], 0); !errors.Is(err, ErrLockLost) {
 		t.Errorf("read: %v", err)
@@ -264,10 +264,54 @@ func TestLostLock(t *testing.T) {
 	check(t, f.SetLock(ctx, giveUp(1)))
 	write(t, f, []byte("more"), 0)
 	check(t, f.Fsync(ctx))
-	srv.watcher.Lost(f.Inode().Handle(), errors.New("late"))
+	srv.watcher.Lost(f.Inode().Handle(), nil, errors.New("late"))
 	write(t, f, []byte("more"), 0)
 	check(t, f.Fsync(ctx))
 	f.ReleaseLocks()
+}
+
+// TestLostLockOfOneOwner: other owners of locks in the file read and write on. An opening
+// that two owners share, as after fork(2), serves none until the one that has lost its
+// lock gives it up.
+func TestLostLockOfOneOwner(t *testing.T) {
+	srv := newLockServer(t)
+	c := newCache(t, srv.client(1), testConfig())
+	first := create(t, c, "a")
+	second, _ := open(t, c, "a", rw)
+	both, _ := open(t, c, "a", rw)
+	h := first.Inode().Handle()
+	for owner, f := range map[nfsclient.LockOwner]*File{1: first, 2: second} {
+		defer f.Release()
+		defer f.ReleaseLocks()
+		r := shared(owner, false)
+		check(t, f.SetLock(ctx, r))
+		check(t, both.SetLock(ctx, r))
+	}
+	defer both.Release()
+	defer both.ReleaseLocks()
+	serves := func(when string, f *File, want bool) {
+		t.Helper()
+		_, err := f.Write(ctx, []byte("data"), 0)
+		if want && err != nil || !want && !errors.Is(err, ErrLockLost) {
+			t.Errorf("%s: write: %v", when, err)
+		}
+	}
+	owner := nfsclient.LockOwner(1)
+	c.locks.mu.Lock()
+	delete(c.locks.known, h) // as many other files do that are locked
+	c.locks.mu.Unlock()
+	srv.watcher.Lost(h, &owner, errors.New("reclaimed by another"))
+	serves("the owner's", first, false)
+	serves("another owner's", second, true)
+	serves("shared", both, false)
+	check(t, second.SetLock(ctx, giveUp(2)))
+	serves("shared, and the other owner has given up", both, false)
+	check(t, first.SetLock(ctx, giveUp(1)))
+	serves("the owner's, given up", first, true)
+	serves("shared, given up", both, true)
+	other := nfsclient.LockOwner(3)
+	srv.watcher.Lost(h, &other, errors.New("of nobody"))
+	check(t, first.Fsync(ctx))
 }
 
 // TestFlockUpgrade: two that share a lock by flock(2) and both want it alone get it
