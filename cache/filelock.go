@@ -253,7 +253,7 @@ func (f *File) tryLock(ctx context.Context, r *LockRequest) (again bool, err err
 		x.mu.Unlock()
 		err = locker.WaitLock(waiting, f.cr, f.i.h, f.open.server(), r.Owner, r.Lock)
 	}
-	x.finish(q, err == nil)
+	x.finish(f.i.h, q, err == nil)
 	return err != nil && waiting.Err() != nil && ctx.Err() == nil, err
 }
 
@@ -270,7 +270,7 @@ func (x *fileLocks) enter(ctx context.Context, h nfsclient.Handle, q *lockCall) 
 			if !x.withdraw(q) {
 				<-q.turn
 				if q.State == locks.Going {
-					x.finish(q, false)
+					x.finish(h, q, false)
 				}
 			}
 			return ctx.Err()
@@ -296,10 +296,21 @@ func (x *fileLocks) withdraw(q *lockCall) bool {
 	return true
 }
 
-func (x *fileLocks) finish(q *lockCall, granted bool) {
+// finish ends a request that went. An owner that has no lock then, and asks for none,
+// has lost none.
+func (x *fileLocks) finish(h nfsclient.Handle, q *lockCall, granted bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.carry(x.table.Finish(&q.Request, granted))
+	u := x.users[h]
+	user := u[q.Owner]
+	if user == nil || !user.lost || len(x.table.Holds(h, q.Owner)) > 0 || x.table.Takes(h, q.Owner) {
+		return
+	}
+	user.lost = false
+	for f := range user.through {
+		f.lockLost.Store(u.lostThrough(f)) // another owner may share it
+	}
 }
 
 // settle returns when everything written before is stable, as far as it can be.
@@ -397,28 +408,11 @@ func (i *Inode) giveUp(ctx context.Context, f *File, owner nfsclient.LockOwner, 
 	}
 	locker, _ := c.locker()
 	err := locker.SetLock(ctx, f.cr, i.h, f.open.server(), owner, l)
-	c.locks.finish(q, true)
-	c.locks.found(i.h, owner)
+	c.locks.finish(i.h, q, true)
 	if err != nil && ctx.Err() == nil {
 		c.cfg.Log.Warn(fmt.Sprintf("cache: a lock of %s may still be held at the server: %v", c.path(i), err))
 	}
 	return lockError(err)
-}
-
-// found ends what the loss of a lock means for its owner, if that has no other. An
-// opening that another owner shares, which has lost one too, stays as it is.
-func (x *fileLocks) found(h nfsclient.Handle, owner nfsclient.LockOwner) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	u := x.users[h]
-	user := u[owner]
-	if user == nil || !user.lost || len(x.table.Holds(h, owner)) > 0 {
-		return
-	}
-	user.lost = false
-	for f := range user.through {
-		f.lockLost.Store(u.lostThrough(f))
-	}
 }
 
 // lostThrough reports whether an owner that locks through f has lost a lock.
@@ -432,13 +426,14 @@ func (u lockUsers) lostThrough(f *File) bool {
 }
 
 // lose says that the server has lost locks of a file: of one owner, or of all if that
-// is nil. Those who have some may not read or write what they believe to be theirs. It
-// reports whether anybody has.
+// is nil. Those who have some may not read or write what they believe to be theirs, nor
+// those whose request is under way: it may have been granted before. It reports whether
+// there are any.
 func (x *fileLocks) lose(h nfsclient.Handle, owner *nfsclient.LockOwner) (any bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for o, user := range x.users[h] {
-		if owner != nil && o != *owner || len(x.table.Holds(h, o)) == 0 {
+		if owner != nil && o != *owner || len(x.table.Holds(h, o)) == 0 && !x.table.Takes(h, o) {
 			continue
 		}
 		any, user.lost = true, true

@@ -30,6 +30,8 @@ type lockClient struct {
 	number nfsclient.LockOwner
 	// waits, if not nil, is told of each WaitLock.
 	waits chan nfsclient.Lock
+	// before, if not nil, is called before SetLock returns.
+	before func()
 }
 
 func newLockServer(t testing.TB) *lockServer {
@@ -56,7 +58,11 @@ func (c *lockClient) set(h nfsclient.Handle, owner nfsclient.LockOwner, l nfscli
 }
 
 func (c *lockClient) SetLock(ctx context.Context, _ nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, owner nfsclient.LockOwner, l nfsclient.Lock) error {
-	return c.set(h, owner, l)
+	err := c.set(h, owner, l)
+	if c.before != nil {
+		c.before()
+	}
+	return err
 }
 
 func (c *lockClient) WaitLock(ctx context.Context, _ nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, owner nfsclient.LockOwner, l nfsclient.Lock) error {
@@ -312,6 +318,32 @@ func TestLostLockOfOneOwner(t *testing.T) {
 	other := nfsclient.LockOwner(3)
 	srv.watcher.Lost(h, &other, errors.New("of nobody"))
 	check(t, first.Fsync(ctx))
+}
+
+// TestLockLostAtOnce: a lock may be lost between the server's answer and the end of the
+// request. If the request fails nothing was.
+func TestLockLostAtOnce(t *testing.T) {
+	srv := newLockServer(t)
+	here, there := srv.client(1), srv.client(2)
+	c := newCache(t, here, testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	h, owner := f.Inode().Handle(), nfsclient.LockOwner(1)
+	lose := func() { srv.watcher.Lost(h, &owner, errors.New("reclaimed by another")) }
+	here.before = lose
+	check(t, f.SetLock(ctx, exclusive(owner, false)))
+	if _, err := f.Write(ctx, []byte("data"), 0); !errors.Is(err, ErrLockLost) {
+		t.Errorf("write: %v", err)
+	}
+	check(t, f.SetLock(ctx, giveUp(owner)))
+	write(t, f, []byte("data"), 0)
+	check(t, there.set(h, 1, exclusive(1, false).Lock))
+	if err := f.SetLock(ctx, exclusive(owner, false)); !errors.Is(err, nfsclient.ErrLocked) {
+		t.Errorf("another mount's: %v", err)
+	}
+	write(t, f, []byte("data"), 0)
+	here.before = nil
+	f.ReleaseLocks()
 }
 
 // TestFlockUpgrade: two that share a lock by flock(2) and both want it alone get it

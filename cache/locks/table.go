@@ -184,6 +184,13 @@ func (t *Table) Busy(h nfsclient.Handle, owner Owner, l Lock) bool {
 	return o != nil && slices.ContainsFunc(o.locks, func(held ranges.Range) bool { return held.Overlaps(l.First, l.Last) })
 }
 
+// Takes reports whether the server has been asked for a lock for an owner, and may have
+// granted it.
+func (t *Table) Takes(h nfsclient.Handle, owner Owner) bool {
+	f := t.files[h]
+	return f != nil && slices.ContainsFunc(f.going, func(r *Request) bool { return r.Owner == owner && !r.unlocks() })
+}
+
 // Files is how many files have locks, or requests for them.
 func (t *Table) Files() int { return len(t.files) }
 
