@@ -52,9 +52,13 @@ type fileLocks struct {
 	known map[nfsclient.Handle]struct{}
 }
 
-// lockUsers are the owners that have asked for a lock of a file, and the openings
-// through which they have.
-type lockUsers map[nfsclient.LockOwner]map[*File]struct{}
+// lockUsers are the owners that have asked for a lock of a file.
+type lockUsers map[nfsclient.LockOwner]*lockUser
+
+type lockUser struct {
+	through map[*File]struct{} // the openings through which it has
+	lost    bool               // the server has lost a lock of it
+}
 
 // maxKnownLocked bounds fileLocks.known. Beyond, it starts anew.
 const maxKnownLocked = 1 << 14
@@ -96,9 +100,9 @@ func (x *fileLocks) use(f *File, owner nfsclient.LockOwner) {
 		x.files.Add(1)
 	}
 	if u[owner] == nil {
-		u[owner] = map[*File]struct{}{}
+		u[owner] = &lockUser{through: map[*File]struct{}{}}
 	}
-	u[owner][f] = struct{}{}
+	u[owner].through[f] = struct{}{}
 }
 
 // leave forgets that owners lock through f, and returns those that do through
@@ -110,11 +114,11 @@ func (x *fileLocks) leave(f *File) (ended []nfsclient.LockOwner) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	u := x.users[f.i.h]
-	for owner, through := range u {
-		if _, used := through[f]; !used {
+	for owner, user := range u {
+		if _, used := user.through[f]; !used {
 			continue
 		}
-		if delete(through, f); len(through) == 0 {
+		if delete(user.through, f); len(user.through) == 0 {
 			delete(u, owner)
 			ended = append(ended, owner)
 		}
@@ -131,7 +135,7 @@ func (x *fileLocks) busy(h nfsclient.Handle, owner nfsclient.LockOwner, l nfscli
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, held := range x.table.Holds(h, owner) {
-		written = written || held.Type == nfsclient.WriteLock
+		written = written || held.Exclusive
 	}
 	return x.table.Busy(h, owner, l), written
 }
@@ -249,7 +253,7 @@ func (f *File) tryLock(ctx context.Context, r *LockRequest) (again bool, err err
 		x.mu.Unlock()
 		err = locker.WaitLock(waiting, f.cr, f.i.h, f.open.server(), r.Owner, r.Lock)
 	}
-	x.finish(q, err == nil)
+	x.finish(f.i.h, q, err == nil)
 	return err != nil && waiting.Err() != nil && ctx.Err() == nil, err
 }
 
@@ -266,7 +270,7 @@ func (x *fileLocks) enter(ctx context.Context, h nfsclient.Handle, q *lockCall) 
 			if !x.withdraw(q) {
 				<-q.turn
 				if q.State == locks.Going {
-					x.finish(q, false)
+					x.finish(h, q, false)
 				}
 			}
 			return ctx.Err()
@@ -292,10 +296,21 @@ func (x *fileLocks) withdraw(q *lockCall) bool {
 	return true
 }
 
-func (x *fileLocks) finish(q *lockCall, granted bool) {
+// finish ends a request that went. An owner that has no lock then, and asks for none,
+// has lost none.
+func (x *fileLocks) finish(h nfsclient.Handle, q *lockCall, granted bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.carry(x.table.Finish(&q.Request, granted))
+	u := x.users[h]
+	user := u[q.Owner]
+	if user == nil || !user.lost || len(x.table.Holds(h, q.Owner)) > 0 || x.table.Takes(h, q.Owner) {
+		return
+	}
+	user.lost = false
+	for f := range user.through {
+		f.lockLost.Store(u.lostThrough(f)) // another owner may share it
+	}
 }
 
 // settle returns when everything written before is stable, as far as it can be.
@@ -393,37 +408,36 @@ func (i *Inode) giveUp(ctx context.Context, f *File, owner nfsclient.LockOwner, 
 	}
 	locker, _ := c.locker()
 	err := locker.SetLock(ctx, f.cr, i.h, f.open.server(), owner, l)
-	c.locks.finish(q, true)
-	c.locks.found(i.h, owner)
+	c.locks.finish(i.h, q, true)
 	if err != nil && ctx.Err() == nil {
 		c.cfg.Log.Warn(fmt.Sprintf("cache: a lock of %s may still be held at the server: %v", c.path(i), err))
 	}
 	return lockError(err)
 }
 
-// found ends what the loss of a lock means for its owner, if that has no other.
-func (x *fileLocks) found(h nfsclient.Handle, owner nfsclient.LockOwner) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.table.Holds(h, owner)) > 0 {
-		return
+// lostThrough reports whether an owner that locks through f has lost a lock.
+func (u lockUsers) lostThrough(f *File) bool {
+	for _, user := range u {
+		if _, used := user.through[f]; used && user.lost {
+			return true
+		}
 	}
-	for f := range x.users[h][owner] {
-		f.lockLost.Store(false)
-	}
+	return false
 }
 
-// lose says that the server has lost locks of a file: those who have some may not
-// read or write what they believe to be theirs. It reports whether anybody has.
-func (x *fileLocks) lose(h nfsclient.Handle) (any bool) {
+// lose says that the server has lost locks of a file: of one owner, or of all if that
+// is nil. Those who have some may not read or write what they believe to be theirs, nor
+// those whose request is under way: it may have been granted before. It reports whether
+// there are any.
+func (x *fileLocks) lose(h nfsclient.Handle, owner *nfsclient.LockOwner) (any bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for owner, through := range x.users[h] {
-		if len(x.table.Holds(h, owner)) == 0 {
+	for o, user := range x.users[h] {
+		if owner != nil && o != *owner || len(x.table.Holds(h, o)) == 0 && !x.table.Takes(h, o) {
 			continue
 		}
-		any = true
-		for f := range through {
+		any, user.lost = true, true
+		for f := range user.through {
 			f.lockLost.Store(true)
 		}
 	}
@@ -431,11 +445,11 @@ func (x *fileLocks) lose(h nfsclient.Handle) (any bool) {
 }
 
 // lockLost handles Lost for locks, and reports whether that is what was lost.
-func (c *Cache) lockLost(i *Inode, err error) bool {
-	if !c.LockedBefore(i) {
+func (c *Cache) lockLost(i *Inode, owner *nfsclient.LockOwner, err error) bool {
+	if owner == nil && !c.LockedBefore(i) {
 		return false
 	}
-	if !c.locks.lose(i.h) {
+	if !c.locks.lose(i.h, owner) {
 		return true // it was given up meanwhile
 	}
 	c.cfg.Log.Error(fmt.Sprintf("cache: the server has lost a lock of %s: who has it reads and writes there no more: %v", c.path(i), err))

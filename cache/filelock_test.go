@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/cache/locks"
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 )
 
 // lockServer is a fake server that several caches lock files at.
@@ -29,6 +30,8 @@ type lockClient struct {
 	number nfsclient.LockOwner
 	// waits, if not nil, is told of each WaitLock.
 	waits chan nfsclient.Lock
+	// before, if not nil, is called before SetLock returns.
+	before func()
 }
 
 func newLockServer(t testing.TB) *lockServer {
@@ -55,7 +58,11 @@ func (c *lockClient) set(h nfsclient.Handle, owner nfsclient.LockOwner, l nfscli
 }
 
 func (c *lockClient) SetLock(ctx context.Context, _ nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, owner nfsclient.LockOwner, l nfsclient.Lock) error {
-	return c.set(h, owner, l)
+	err := c.set(h, owner, l)
+	if c.before != nil {
+		c.before()
+	}
+	return err
 }
 
 func (c *lockClient) WaitLock(ctx context.Context, _ nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, owner nfsclient.LockOwner, l nfsclient.Lock) error {
@@ -87,7 +94,7 @@ func (c *lockClient) TestLock(_ context.Context, _ nfsclient.Cred, h nfsclient.H
 }
 
 // held is what an owner of a client has at the server.
-func (c *lockClient) held(h nfsclient.Handle, owner nfsclient.LockOwner) []nfsclient.Lock {
+func (c *lockClient) held(h nfsclient.Handle, owner nfsclient.LockOwner) ranges.Set {
 	c.lockServer.mu.Lock()
 	defer c.lockServer.mu.Unlock()
 	return c.table.Holds(h, c.number+owner)
@@ -246,7 +253,7 @@ func TestLostLock(t *testing.T) {
 	defer g.Release()
 	check(t, f.SetLock(ctx, exclusive(1, false)))
 	write(t, f, []byte("data"), 0)
-	srv.watcher.Lost(f.Inode().Handle(), errors.New("reclaimed by another"))
+	srv.watcher.Lost(f.Inode().Handle(), nil, errors.New("reclaimed by another"))
 	var b [4]byte
 	if _, err := f.Read(ctx, b[:], 0); !errors.Is(err, ErrLockLost) {
 		t.Errorf("read: %v", err)
@@ -263,9 +270,79 @@ func TestLostLock(t *testing.T) {
 	check(t, f.SetLock(ctx, giveUp(1)))
 	write(t, f, []byte("more"), 0)
 	check(t, f.Fsync(ctx))
-	srv.watcher.Lost(f.Inode().Handle(), errors.New("late"))
+	srv.watcher.Lost(f.Inode().Handle(), nil, errors.New("late"))
 	write(t, f, []byte("more"), 0)
 	check(t, f.Fsync(ctx))
+	f.ReleaseLocks()
+}
+
+// TestLostLockOfOneOwner: other owners of locks in the file read and write on. An opening
+// that two owners share, as after fork(2), serves none until the one that has lost its
+// lock gives it up.
+func TestLostLockOfOneOwner(t *testing.T) {
+	srv := newLockServer(t)
+	c := newCache(t, srv.client(1), testConfig())
+	first := create(t, c, "a")
+	second, _ := open(t, c, "a", rw)
+	both, _ := open(t, c, "a", rw)
+	h := first.Inode().Handle()
+	for owner, f := range map[nfsclient.LockOwner]*File{1: first, 2: second} {
+		defer f.Release()
+		defer f.ReleaseLocks()
+		r := shared(owner, false)
+		check(t, f.SetLock(ctx, r))
+		check(t, both.SetLock(ctx, r))
+	}
+	defer both.Release()
+	defer both.ReleaseLocks()
+	serves := func(when string, f *File, want bool) {
+		t.Helper()
+		_, err := f.Write(ctx, []byte("data"), 0)
+		if want && err != nil || !want && !errors.Is(err, ErrLockLost) {
+			t.Errorf("%s: write: %v", when, err)
+		}
+	}
+	owner := nfsclient.LockOwner(1)
+	c.locks.mu.Lock()
+	delete(c.locks.known, h) // as many other files do that are locked
+	c.locks.mu.Unlock()
+	srv.watcher.Lost(h, &owner, errors.New("reclaimed by another"))
+	serves("the owner's", first, false)
+	serves("another owner's", second, true)
+	serves("shared", both, false)
+	check(t, second.SetLock(ctx, giveUp(2)))
+	serves("shared, and the other owner has given up", both, false)
+	check(t, first.SetLock(ctx, giveUp(1)))
+	serves("the owner's, given up", first, true)
+	serves("shared, given up", both, true)
+	other := nfsclient.LockOwner(3)
+	srv.watcher.Lost(h, &other, errors.New("of nobody"))
+	check(t, first.Fsync(ctx))
+}
+
+// TestLockLostAtOnce: a lock may be lost between the server's answer and the end of the
+// request. If the request fails nothing was.
+func TestLockLostAtOnce(t *testing.T) {
+	srv := newLockServer(t)
+	here, there := srv.client(1), srv.client(2)
+	c := newCache(t, here, testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	h, owner := f.Inode().Handle(), nfsclient.LockOwner(1)
+	lose := func() { srv.watcher.Lost(h, &owner, errors.New("reclaimed by another")) }
+	here.before = lose
+	check(t, f.SetLock(ctx, exclusive(owner, false)))
+	if _, err := f.Write(ctx, []byte("data"), 0); !errors.Is(err, ErrLockLost) {
+		t.Errorf("write: %v", err)
+	}
+	check(t, f.SetLock(ctx, giveUp(owner)))
+	write(t, f, []byte("data"), 0)
+	check(t, there.set(h, 1, exclusive(1, false).Lock))
+	if err := f.SetLock(ctx, exclusive(owner, false)); !errors.Is(err, nfsclient.ErrLocked) {
+		t.Errorf("another mount's: %v", err)
+	}
+	write(t, f, []byte("data"), 0)
+	here.before = nil
 	f.ReleaseLocks()
 }
 

@@ -25,13 +25,14 @@ func (c *Cache) Recalled(ctx context.Context, h nfsclient.Handle) (err error) {
 }
 
 // Lost implements nfsclient.Watcher: writing and fsync report err, as for data
-// that could not be written. Of a file that was locked it is a lock that is lost.
-func (c *Cache) Lost(h nfsclient.Handle, err error) {
+// that could not be written. With an owner, or of a file that was locked, it is a lock
+// that is lost.
+func (c *Cache) Lost(h nfsclient.Handle, owner *nfsclient.LockOwner, err error) {
 	i := c.known(h)
 	if i == nil {
 		return
 	}
-	if c.lockLost(i, err) {
+	if c.lockLost(i, owner, err) {
 		i.unpin()
 		return
 	}

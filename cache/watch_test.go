@@ -64,8 +64,8 @@ func TestLostStateIsReported(t *testing.T) {
 	f := create(t, c, "a")
 	defer f.Release()
 	lost := errors.New("lock lost")
-	srv.watcher.Lost(f.Inode().Handle(), lost)
-	srv.watcher.Lost("unknown", lost)
+	srv.watcher.Lost(f.Inode().Handle(), nil, lost)
+	srv.watcher.Lost("unknown", nil, lost)
 	if _, err := f.Write(ctx, []byte("x"), 0); !errors.Is(err, lost) {
 		t.Errorf("write: %v", err)
 	}

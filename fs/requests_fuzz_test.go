@@ -5,7 +5,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/rdmafs/rdmafs/cache/bufpool"
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/nfsclient/nlm"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/test/testlog"
 	"github.com/rdmafs/rdmafs/transport"
@@ -21,7 +24,7 @@ import (
 )
 
 // overServer is a file system over an embedded server, without a kernel.
-func overServer(t testing.TB) *FS {
+func overServer(t testing.TB) (*FS, *nfsd.Server) {
 	must := func(err error) {
 		if err != nil {
 			t.Helper()
@@ -43,8 +46,11 @@ func overServer(t testing.TB) *FS {
 	}
 	caller, err := dialTo(context.Background(), addr)
 	must(err)
+	locks := nlm.New(nlm.Config{Host: "server", Addr: addr.Addr(), MachineName: "here", Timeo: time.Minute, Log: testlog.New(t),
+		Port:   func(context.Context) (uint16, error) { return addr.Port(), nil },
+		Dialer: func(to netip.AddrPort) (transport.Dialer, error) { return tcp.NewDialer(tcp.Config{Addr: to}) }})
 	client, err := nfs3.Mount(context.Background(), nfs3.Config{Host: "server", Addr: addr.Addr(), Export: "/export", Caller: caller,
-		Dial: dialTo, MountPort: addr.Port(), Cred: nfsclient.Cred{}, Log: testlog.New(t)})
+		Dial: dialTo, MountPort: addr.Port(), Cred: nfsclient.Cred{}, Log: testlog.New(t), Locks: locks})
 	must(err)
 	t.Cleanup(func() { must(client.Close(context.Background())) })
 	pool, err := bufpool.New(bufpool.Config{Limit: 16 << 20, Register: client.Register, Unregister: client.Unregister})
@@ -54,9 +60,9 @@ func overServer(t testing.TB) *FS {
 	c, err := cache.New(client, pool, cache.Config{RSize: 1 << 16, WSize: 1 << 16, ReadAhead: 1 << 18, Kernel: k})
 	must(err)
 	t.Cleanup(func() { must(c.Close(context.Background())) })
-	f, stop := newFS(c, k, Config{MaxIO: 1 << 20})
+	f, stop := newFS(c, k, Config{MaxIO: 1 << 20, PosixLocks: true, Flocks: true})
 	t.Cleanup(stop)
-	return f
+	return f, server
 }
 
 // script is a fuzzer's bytes, taken as a sequence of requests.
@@ -78,8 +84,15 @@ type requests struct {
 	nodes   []uint64 // one for each lookup
 	files   []uint64
 	dirs    []uint64
+	waits   []wait
 	buf     []byte
 	entries []byte
+}
+
+// wait is a SETLKW under way.
+type wait struct {
+	fh              uint64
+	cancel, replied chan struct{}
 }
 
 // pick is one of the numbers given, or now and then one that was not.
@@ -122,7 +135,7 @@ func (r *requests) run(s *script) {
 		var e fuse.EntryOut
 		var a fuse.AttrOut
 		var o fuse.OpenOut
-		switch op % 26 {
+		switch op % 30 {
 		case 0:
 			r.learn(&e, f.Lookup(never, &h, name(s), &e))
 		case 1:
@@ -179,12 +192,13 @@ func (r *requests) run(s *script) {
 				panic("more written than there was")
 			}
 		case 20:
-			f.Flush(never, &fuse.FlushIn{InHeader: h, Fh: pick(s, r.files)})
+			f.Flush(never, &fuse.FlushIn{InHeader: h, Fh: pick(s, r.files), LockOwner: uint64(s.next() % 4)})
 		case 21:
 			f.Fsync(never, &fuse.FsyncIn{InHeader: h, Fh: pick(s, r.files)})
 		case 22:
 			if n := len(r.files); n > 0 {
 				at := int(s.next()) % n
+				r.interrupt(func(w wait) bool { return w.fh == r.files[at] })
 				f.Release(never, &fuse.ReleaseIn{InHeader: h, Fh: r.files[at]})
 				r.files = slices.Delete(r.files, at, at+1)
 			}
@@ -201,12 +215,56 @@ func (r *requests) run(s *script) {
 				f.ReleaseDir(&fuse.ReleaseIn{InHeader: h, Fh: r.dirs[at]})
 				r.dirs = slices.Delete(r.dirs, at, at+1)
 			}
+		case 26:
+			var out fuse.LkOut
+			in := r.lock(s, h)
+			if f.GetLk(never, &in, &out).Ok() && out.Lk.Typ != syscall.F_UNLCK && out.Lk.End < out.Lk.Start {
+				panic("a lock that ends before it begins")
+			}
+		case 27:
+			in := r.lock(s, h)
+			f.SetLk(never, &in)
+		case 28:
+			in, w := r.lock(s, h), wait{cancel: make(chan struct{}), replied: make(chan struct{})}
+			w.fh = in.Fh
+			r.waits = append(r.waits, w)
+			go func() {
+				defer close(w.replied)
+				f.SetLkw(w.cancel, &in)
+			}()
+		case 29:
+			if n := len(r.waits); n > 0 {
+				w := r.waits[int(s.next())%n]
+				r.interrupt(func(other wait) bool { return other == w })
+			}
 		}
 	}
 }
 
+// lock is what a program asks for: of four owners, fcntl(2)'s and flock(2)'s.
+func (r *requests) lock(s *script, h fuse.InHeader) fuse.LkIn {
+	b := s.next()
+	in := fuse.LkIn{InHeader: h, Fh: pick(s, r.files), Owner: uint64(b % 4), LkFlags: uint32(b>>2) & fuse.FUSE_LK_FLOCK}
+	in.Lk = fuse.FileLock{Start: number(s), End: number(s), Typ: uint32(s.next() % 4), Pid: uint32(b)}
+	return in
+}
+
+// interrupt ends waits for locks, and returns once they have been answered. The kernel
+// sends the last close of a file after the answers to what it has asked of it.
+func (r *requests) interrupt(which func(wait) bool) {
+	r.waits = slices.DeleteFunc(r.waits, func(w wait) bool {
+		if which(w) {
+			close(w.cancel)
+			<-w.replied
+			return true
+		}
+		return false
+	})
+}
+
 // end gives back everything that the kernel holds, as an unmount does.
 func (r *requests) end() {
+	r.interrupt(func(wait) bool { return true })
 	for _, fh := range r.files {
 		r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
 	}
@@ -220,13 +278,19 @@ func (r *requests) end() {
 
 // FuzzRequests: requests in any order, with numbers that were never given,
 // absurd offsets and names, are answered or refused. What the kernel was given
-// is balanced by what it gives back.
+// is balanced by what it gives back, and no lock outlives the files.
 func FuzzRequests(f *testing.F) {
-	f.Add([]byte{14, 0, 0, 2, 0, 0, 18, 0, 0, 16, 0, 0, 0, 0, 0, 20, 0, 0, 0, 22, 0, 0, 0})
+	f.Add([]byte{14, 0, 0, 2, 0, 0, 18, 0, 0, 16, 0, 0, 0, 20, 0, 0, 0, 0, 22, 0, 0, 0})
 	f.Add([]byte{4, 255, 0, 3, 0, 0, 0, 0, 23, 0, 0, 24, 0, 0, 0, 0, 255, 25, 0, 0, 0, 7, 0, 0, 0})
 	f.Add([]byte{14, 0, 0, 66, 0, 0, 8, 0, 0, 0, 0, 0, 1, 6, 0, 0, 1, 17, 0, 0, 0, 0, 4, 1, 16, 21, 0, 0, 0})
 	f.Add([]byte{3, 255, 0, 255, 255, 0, 9, 5, 11, 12, 6, 0, 10, 0, 0, 0, 11, 11, 1, 0, 5, 0, 0, 255, 9, 2})
-	over := overServer(f)
+	// Two files that are one: two owners ask for locks, some of them wait, one is interrupted.
+	f.Add([]byte{14, 0, 0, 2, 0, 0, 15, 0, 0, 2, 0, 27, 0, 0, 1, 0, 0, 12, 1, 26, 0, 0, 2, 1, 0, 12, 0, 28, 0, 0, 2, 1, 0, 12, 1,
+		28, 0, 0, 3, 0, 1, 4, 0, 27, 0, 0, 1, 0, 1, 2, 2, 29, 0, 0, 1, 20, 0, 0, 0, 1, 22, 0, 0, 1, 27, 0, 0, 2, 0, 0, 12, 2})
+	// flock(2): shared by two, then both want it alone.
+	f.Add([]byte{14, 0, 0, 2, 0, 0, 15, 0, 0, 2, 0, 27, 0, 0, 4, 0, 0, 12, 0, 27, 0, 0, 4, 1, 0, 12, 0, 28, 0, 0, 4, 0, 0, 12, 1,
+		28, 0, 0, 4, 1, 0, 12, 1, 22, 0, 0, 0})
+	over, server := overServer(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := &requests{fs: over, buf: make([]byte, 1<<16), entries: make([]byte, 1<<12)}
 		s := script(b)
@@ -234,6 +298,12 @@ func FuzzRequests(f *testing.F) {
 		r.end()
 		if n := over.nodes.count(); n != 1 {
 			t.Errorf("%d nodes are held, and nobody knows them", n-1)
+		}
+		// What was granted to a request that was interrupted is given back behind it.
+		for end := time.Now().Add(time.Minute); server.Locks() != 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d ranges are locked, and every file is closed", server.Locks())
+			}
 		}
 	})
 }

@@ -12,7 +12,7 @@ type Watcher interface {
 	// of sending, or that ctx has ended.
 	Recalled(ctx context.Context, h Handle) error
 	// Lost says that the server has lost what it kept of openings or locks of a
-	// file, and that they cannot be had back. Who has the file open must be told
-	// err.
-	Lost(h Handle, err error)
+	// file, and that they cannot be had back. With an owner, it is a lock of that
+	// owner alone, who must be told err; with nil, all who have the file open must.
+	Lost(h Handle, owner *LockOwner, err error)
 }

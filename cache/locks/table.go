@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 )
 
 // State is where a request stands.
@@ -79,7 +80,7 @@ type file struct {
 
 type holder struct {
 	pid   uint32
-	locks []Lock // in order
+	locks ranges.Set
 }
 
 // Submit enters a new request. Its state says what becomes of it.
@@ -151,17 +152,18 @@ func (t *Table) Conflicting(h nfsclient.Handle, owner Owner, l Lock) (first Held
 		return first, false
 	}
 	for o, has := range f.held {
-		for _, held := range has.locks {
-			if o != owner && conflict(held, l) && (!ok || held.First < first.Lock.First) {
-				first, ok = Held{o, has.pid, held}, true
-			}
+		if o == owner {
+			continue
+		}
+		if held, with := against(has.locks, l); with && (!ok || held.First < first.Lock.First) {
+			first, ok = Held{o, has.pid, lockOf(held)}, true
 		}
 	}
 	return first, ok
 }
 
-// Holds is what an owner holds of a file, in order. It must not be changed.
-func (t *Table) Holds(h nfsclient.Handle, owner Owner) []Lock {
+// Holds is what an owner holds of a file. It must not be changed.
+func (t *Table) Holds(h nfsclient.Handle, owner Owner) ranges.Set {
 	if f := t.files[h]; f != nil && f.held[owner] != nil {
 		return f.held[owner].locks
 	}
@@ -179,7 +181,14 @@ func (t *Table) Busy(h nfsclient.Handle, owner Owner, l Lock) bool {
 		return true
 	}
 	o := f.held[owner]
-	return o != nil && slices.ContainsFunc(o.locks, func(held Lock) bool { return overlap(held, l) })
+	return o != nil && slices.ContainsFunc(o.locks, func(held ranges.Range) bool { return held.Overlaps(l.First, l.Last) })
+}
+
+// Takes reports whether the server has been asked for a lock for an owner, and may have
+// granted it.
+func (t *Table) Takes(h nfsclient.Handle, owner Owner) bool {
+	f := t.files[h]
+	return f != nil && slices.ContainsFunc(f.going, func(r *Request) bool { return r.Owner == owner && !r.unlocks() })
 }
 
 // Files is how many files have locks, or requests for them.
@@ -263,7 +272,7 @@ func (t *Table) deadlock(r *Request) bool {
 	var reaches func(*Request) bool
 	reaches = func(w *Request) bool {
 		for o, has := range w.file.held {
-			if o == w.Owner || seen[o] || !slices.ContainsFunc(has.locks, func(l Lock) bool { return conflict(l, w.Lock) }) {
+			if _, with := against(has.locks, w.Lock); o == w.Owner || seen[o] || !with {
 				continue
 			}
 			if o == r.Owner {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 )
 
 const (
@@ -39,37 +40,6 @@ func take(tb testing.TB, t *Table, owner Owner, l Lock) Effects {
 	return t.Finish(r, true)
 }
 
-// TestRanges: locks of one owner are split and joined as fcntl(2) does.
-func TestRanges(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		do   []Lock
-		want []Lock
-	}{
-		{"one", []Lock{lock(wr, 5, 9)}, []Lock{lock(wr, 5, 9)}},
-		{"neighbours join", []Lock{lock(wr, 5, 9), lock(wr, 10, 12)}, []Lock{lock(wr, 5, 12)}},
-		{"neighbours of two types do not", []Lock{lock(wr, 5, 9), lock(rd, 10, 12)}, []Lock{lock(wr, 5, 9), lock(rd, 10, 12)}},
-		{"the middle is given up", []Lock{lock(rd, 0, 99), lock(un, 10, 19)}, []Lock{lock(rd, 0, 9), lock(rd, 20, 99)}},
-		{"the middle changes type", []Lock{lock(rd, 0, 99), lock(wr, 10, 19)}, []Lock{lock(rd, 0, 9), lock(wr, 10, 19), lock(rd, 20, 99)}},
-		{"and back", []Lock{lock(rd, 0, 99), lock(wr, 10, 19), lock(rd, 10, 19)}, []Lock{lock(rd, 0, 99)}},
-		{"to the end", []Lock{lock(wr, 1<<62, toEOF), lock(un, 1<<63, 1<<63)}, []Lock{lock(wr, 1<<62, 1<<63-1), lock(wr, 1<<63+1, toEOF)}},
-		{"all is given up", []Lock{lock(wr, 3, 4), lock(rd, 8, toEOF), lock(un, 0, toEOF)}, nil},
-		{"a hole is filled", []Lock{lock(rd, 0, 3), lock(rd, 8, 9), lock(rd, 4, 7)}, []Lock{lock(rd, 0, 9)}},
-	} {
-		var tab Table
-		for _, l := range c.do {
-			take(t, &tab, 1, l)
-		}
-		if got := tab.Holds("f", 1); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-		take(t, &tab, 1, lock(un, 0, toEOF))
-		if tab.Files() != 0 {
-			t.Errorf("%s: the file is not forgotten", c.name)
-		}
-	}
-}
-
 // TestNothingIsHeldBeforeTheServerHasGranted: a request that fails leaves what was
 // held, and others wait for its end.
 func TestNothingIsHeldBeforeTheServerHasGranted(t *testing.T) {
@@ -83,7 +53,7 @@ func TestNothingIsHeldBeforeTheServerHasGranted(t *testing.T) {
 	if e := tab.Finish(up, false); len(e.Changed) != 1 || other.State != Going {
 		t.Errorf("after a failure: %v, state %d", e, other.State)
 	}
-	if got := tab.Holds("f", 1); !slices.Equal(got, []Lock{lock(rd, 0, 9)}) {
+	if got := tab.Holds("f", 1); !slices.Equal(got, ranges.Set{{First: 0, Last: 9}}) {
 		t.Errorf("holds %v", got)
 	}
 	tab.Finish(other, true)
@@ -180,6 +150,21 @@ func TestDeadlock(t *testing.T) {
 	tab.Withdraw(b)
 	if c := ask(2, "0", false); c.State != Queued || a.State != Queued {
 		t.Errorf("states %d, %d", c.State, a.State)
+	}
+}
+
+// TestNoDeadlockByUnlock: what an owner gives up waits for its own request, and not for
+// those who have locks there.
+func TestNoDeadlockByUnlock(t *testing.T) {
+	var tab Table
+	take(t, &tab, 1, lock(wr, 0, 0))
+	take(t, &tab, 2, lock(wr, 20, 20))
+	submit(&tab, 1, lock(rd, 1, 9), false) // going
+	if r, _ := submit(&tab, 1, lock(un, 1, toEOF), false); r.State != Queued {
+		t.Fatalf("state %d", r.State)
+	}
+	if r, _ := submit(&tab, 2, lock(wr, 0, 0), true); r.State != Queued {
+		t.Errorf("state %d", r.State)
 	}
 }
 
@@ -327,11 +312,11 @@ func (m *model) check() {
 		var bytes [modelBytes]nfsclient.LockType
 		held := m.tab.Holds("f", Owner(o))
 		for k, l := range held {
-			if k > 0 && (l.First <= held[k-1].Last || l.First == held[k-1].Last+1 && l.Type == held[k-1].Type) {
+			if k > 0 && (l.First <= held[k-1].Last || l.First == held[k-1].Last+1 && l.Exclusive == held[k-1].Exclusive) {
 				m.t.Fatalf("not in order, or not joined: %v", held)
 			}
 			for b := l.First; b <= min(l.Last, modelBytes-1); b++ {
-				bytes[b] = l.Type
+				bytes[b] = lockOf(l).Type
 			}
 		}
 		if bytes != m.bytes[o] {

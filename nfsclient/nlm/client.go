@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
-	"github.com/rdmafs/rdmafs/nfsclient/nlm/ranges"
 	"github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 )

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
-	"github.com/rdmafs/rdmafs/nfsclient/nlm/ranges"
 	"github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 	"github.com/rdmafs/rdmafs/transport"
 )
 

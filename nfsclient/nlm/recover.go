@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
-	"github.com/rdmafs/rdmafs/nfsclient/nlm/ranges"
 	"github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 )
 
 // Restarted says that the server may have restarted, and have lost our locks: a
@@ -144,7 +144,7 @@ func (c *Client) restore(h *holder, t *tally, unable map[*holder]int) bool {
 }
 
 // lose drops a range that somebody else may have by now, with the turn, and tells
-// who uses the file.
+// whose it was.
 func (c *Client) lose(h *holder, r ranges.Range, s wire.Stat) {
 	c.change(h, h.set.Unlock(r.First, r.Last))
 	err := c.fail(LostLock, syscall.EIO, "a lock was lost when the server restarted", "close the file and open it anew", fmt.Errorf("the server answered: %v", s))
@@ -153,6 +153,7 @@ func (c *Client) lose(h *holder, r ranges.Range, s wire.Stat) {
 	w := c.watcher
 	c.mu.Unlock()
 	if w != nil {
-		w.Lost(h.handle, err)
+		owner := h.owner
+		w.Lost(h.handle, &owner, err)
 	}
 }

@@ -3,6 +3,7 @@ package nlm
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,8 +63,8 @@ func TestConnectionLostAlone(t *testing.T) {
 	r.must(r.set(a, 1, wr, 20, 29)) // sent again over another connection
 	r.await("the log", func() bool { return strings.Contains(r.log.String(), "taken again") })
 	r.denied(r.set(b, 1, rd, 0, 9))
-	if n := w.count(); n != 0 {
-		t.Errorf("%d lost", n)
+	if lost := w.all(); len(lost) != 0 {
+		t.Errorf("%v lost", lost)
 	}
 }
 
@@ -75,6 +76,7 @@ func TestLost(t *testing.T) {
 	a.Watch(w)
 	r.must(r.set(a, 1, wr, 0, 9))
 	r.must(r.set(a, 1, wr, 20, 29))
+	r.must(r.set(a, 2, wr, 40, 49))
 	// b takes the lock before a can: a is kept from its turn.
 	a.mu.Lock()
 	h := a.holders[key{r.file, 1}]
@@ -83,14 +85,17 @@ func TestLost(t *testing.T) {
 	r.must(r.s.Crash())
 	r.must(r.wait(t.Context(), b, 1, wr, 0, 9))
 	h.giveTurn()
-	r.await("lost", func() bool { return w.count() == 1 })
 	r.await("the log", func() bool {
-		return strings.Contains(r.log.String(), "1 taken again outside of the grace period, 1 lost")
+		return strings.Contains(r.log.String(), "2 taken again outside of the grace period, 1 lost")
 	})
+	if want := []key{{r.file, 1}}; !slices.Equal(w.all(), want) {
+		t.Errorf("lost %v, want %v", w.all(), want)
+	}
 	if !strings.Contains(r.log.String(), "a lock was lost when the server restarted") {
 		t.Errorf("log:\n%s", &r.log)
 	}
 	r.must(r.set(a, 1, un, 0, whole)) // what is left of it
+	r.must(r.set(a, 2, un, 0, whole))
 	if n := r.s.Locks(); n != 1 {
 		t.Errorf("%d ranges at the server", n)
 	}

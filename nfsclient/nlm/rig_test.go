@@ -8,13 +8,14 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
-	"github.com/rdmafs/rdmafs/nfsclient/nlm/ranges"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
@@ -169,21 +170,21 @@ func (s *syncBuffer) String() string {
 // watcher notes what is lost.
 type watcher struct {
 	mu   sync.Mutex
-	lost []nfsclient.Handle
+	lost []key
 }
 
 func (w *watcher) Recalled(context.Context, nfsclient.Handle) error { return nil }
 
-func (w *watcher) Lost(h nfsclient.Handle, _ error) {
+func (w *watcher) Lost(h nfsclient.Handle, owner *nfsclient.LockOwner, _ error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lost = append(w.lost, h)
+	w.lost = append(w.lost, key{h, *owner})
 }
 
-func (w *watcher) count() int {
+func (w *watcher) all() []key {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.lost)
+	return slices.Clone(w.lost)
 }
 
 // kill ends a client as SIGKILL would, as far as its server and journal can tell.

@@ -6,7 +6,7 @@ import (
 
 	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 
-	"github.com/rdmafs/rdmafs/nfsclient/nlm/ranges"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 )
 
 // lockTable is who has locked what. The owner of a lock is known by the client's

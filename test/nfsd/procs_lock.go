@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmafs/rdmafs/nfsclient/nlm/ranges"
 	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
 	"github.com/rdmafs/rdmafs/transport"
 )

@@ -66,7 +66,7 @@ func TestInsideSubmount(t *testing.T) {
 		`[ -n "$(find /outer -type f -printf "%i\n" | sort | uniq -d)" ] && exportfs -o rw,insecure,no_root_squash,no_subtree_check,crossmnt,fsid=200 "*:/outer" && ` +
 		`exportfs -o rw,insecure,no_root_squash,no_subtree_check,nohide,fsid=201 "*:/outer/sub"`)
 	t.Cleanup(func() {
-		server(`exportfs -u "*:/outer/sub" && exportfs -u "*:/outer" && exportfs -f && umount /outer/sub /outer && rmdir /outer`)
+		server(`exportfs -u "*:/outer/sub" && exportfs -u "*:/outer" && exportfs -f && umount -l /outer && rmdir /outer`)
 	})
 	m := mount.Mount(t, "127.0.0.1:/outer", mount.Options{Words: "proto=tcp", Dir: t.TempDir()})
 	guest(t, here{}, fmt.Sprintf(`cd %s && [ $(find . | wc -l) = 82 ] && [ -z "$(find . -printf '%%i\n' | sort | uniq -d)" ] && [ -z "$(ls -iR | awk 'NF == 2 { print $1 }' | sort | uniq -d)" ]`, m.Dir))

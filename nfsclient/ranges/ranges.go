@@ -1,8 +1,9 @@
 // Package ranges is the set of byte ranges that one owner has locked in one file,
 // split and joined as POSIX has it (IEEE 1003.1, fcntl).
 //
-// It owns that arithmetic, for the client and the embedded server. It refuses to
-// know of owners: two sets conflict or not.
+// It owns that arithmetic, for the clients, the cache and the embedded server. It
+// refuses to know of owners, protocols and requests: two ranges conflict or not. It
+// imports nothing of this module.
 //
 // Invariants: the ranges of a Set are in order and do not overlap; neighbours that
 // touch differ in kind. A Set belongs to one goroutine at a time.
@@ -22,10 +23,16 @@ type Range struct {
 // Overlaps reports whether r and the bytes from first to last have one in common.
 func (r Range) Overlaps(first, last uint64) bool { return r.First <= last && first <= r.Last }
 
+// Conflicts reports whether two owners cannot have r and o locked at once.
+func (r Range) Conflicts(o Range) bool {
+	return r.Overlaps(o.First, o.Last) && (r.Exclusive || o.Exclusive)
+}
+
 // Set is what one owner has locked in one file.
 type Set []Range
 
-// Lock returns s with r locked as r says, whatever was locked there before.
+// Lock returns s with r locked as r says, whatever was locked there before. Neither
+// Lock nor Unlock changes s.
 func (s Set) Lock(r Range) Set { return s.replace(r.First, r.Last, &r) }
 
 // Unlock returns s without the bytes from first to last.
@@ -88,7 +95,7 @@ func (s Set) Gaps(first, last uint64) (gaps Set) {
 // Conflict is the first range of s that another owner's r cannot stand beside.
 func (s Set) Conflict(r Range) (Range, bool) {
 	for _, o := range s {
-		if o.Overlaps(r.First, r.Last) && (o.Exclusive || r.Exclusive) {
+		if o.Conflicts(r) {
 			return o, true
 		}
 	}
