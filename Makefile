@@ -49,7 +49,7 @@ torture: setup build
 # Everyday programs on two mounts of the embedded server; PROGRAMS="-quick", names of files in
 # test/programs/check, or -source SERVER:/EXPORT -words OPTIONS for another server.
 test-programs: setup build
-	@test/programs/setup
+	@test/programs/setup $(PROGRAMS)
 	@test/programs/run $(PROGRAMS)
 
 # The real Linux server and client, in qemu, one guest at a time.
