@@ -65,7 +65,7 @@ func TestStressNames(t *testing.T) {
 			}
 			var actors sync.WaitGroup
 			for n := range 4 {
-				a := &namer{r: rand.New(rand.NewPCG(seed, uint64(n+1))), w: w, mounts: mounts, home: n % 2, both: c.both,
+				a := &namer{r: rand.New(rand.NewPCG(seed, uint64(n+1))), s: s, w: w, mounts: mounts, home: n % 2, both: c.both,
 					export: s.export, id: fmt.Sprintf("n%d.", n), root: newThing('d')}
 				for _, name := range sharedDirs {
 					a.root.kids[name] = newThing('d')
@@ -136,6 +136,7 @@ type place struct {
 // namer uses one set of names.
 type namer struct {
 	r      *rand.Rand
+	s      *server
 	w      *faultyCalls
 	mounts []string
 	home   int
@@ -190,11 +191,11 @@ func (a *namer) steady(call func() error) (err error) {
 // try makes a call that should return want. A call whose answer was lost in a
 // crash comes again, and may then find its work done.
 func (a *namer) try(what string, want error, resent error, call func() error) (done bool, err error) {
-	crashes := a.w.crashes.Load()
+	crashes := a.s.Stats().Crashes // one that is ordered already may still lose the reply
 	got := a.steady(call)
 	a.log = append(a.log, fmt.Sprintf("%s: %v", what, got))
 	switch {
-	case want == nil && got != nil && resent != nil && errors.Is(got, resent) && a.w.crashes.Load() > crashes:
+	case want == nil && got != nil && resent != nil && errors.Is(got, resent) && uint64(a.w.crashes.Load()) > crashes:
 		return true, nil
 	case want == nil && got == nil:
 		return true, nil
