@@ -18,7 +18,7 @@ func hostWords(g *knfsd.Guest) func(proto string) string {
 		if proto == "rdma" {
 			s, w = knfsd.SIW, "proto=rdma,rdma=iwarp"
 		}
-		return w + fmt.Sprintf(",port=%d,mountport=%d", g.Addr(s).Port(), g.Addr(knfsd.Mountd).Port())
+		return w + fmt.Sprintf(",port=%d,mountport=%d,nlmport=%d", g.Addr(s).Port(), g.Addr(knfsd.Mountd).Port(), g.Addr(knfsd.NLM).Port())
 	}
 }
 
