@@ -29,7 +29,7 @@ const (
 // its own pair of devices.
 func Run(t *testing.T, newPair NewPair, flaws ...Flaw) {
 	p := Pace{Limit: 2 * time.Minute, Rounds: 64}
-	if testing.Short() || raceEnabled {
+	if testing.Short() || RaceEnabled {
 		p.Rounds = 8
 	}
 	RunAt(t, newPair, p, flaws...)
