@@ -55,15 +55,23 @@ func lockRequest(in *fuse.LkIn, wait bool) (r cache.LockRequest, ok bool) {
 	return r, r.Lock.First <= r.Lock.Last
 }
 
+// lockOf is the open file that a program asks for a lock through, and what it asks for.
+func (f *FS) lockOf(in *fuse.LkIn, wait bool) (file *cache.File, r cache.LockRequest, st fuse.Status) {
+	if file, st = f.files.get(in.Fh); !st.Ok() {
+		return nil, r, st
+	}
+	r, ok := lockRequest(in, wait)
+	if !ok {
+		return nil, r, fuse.EINVAL
+	}
+	return file, r, fuse.OK
+}
+
 // GetLk says which lock conflicts with one (F_GETLK).
 func (f *FS) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
-	file, st := f.files.get(in.Fh)
+	file, r, st := f.lockOf(in, false)
 	if !st.Ok() {
 		return st
-	}
-	r, ok := lockRequest(in, false)
-	if !ok {
-		return fuse.EINVAL
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
@@ -84,13 +92,9 @@ func (f *FS) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.
 
 // SetLk takes a lock, or gives it up, without waiting for other owners.
 func (f *FS) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
-	file, st := f.files.get(in.Fh)
+	file, r, st := f.lockOf(in, false)
 	if !st.Ok() {
 		return st
-	}
-	r, ok := lockRequest(in, false)
-	if !ok {
-		return fuse.EINVAL
 	}
 	ctx := f.begin(cancel, &in.InHeader)
 	defer ctx.end()
@@ -100,13 +104,9 @@ func (f *FS) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 // SetLkw is SetLk that waits. As with local locks any signal ends the wait: the
 // kernel makes EINTR of it, or repeats the call if the signal's handler allows that.
 func (f *FS) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
-	file, st := f.files.get(in.Fh)
+	file, r, st := f.lockOf(in, true)
 	if !st.Ok() {
 		return st
-	}
-	r, ok := lockRequest(in, true)
-	if !ok {
-		return fuse.EINVAL
 	}
 	ctx, end := f.beginWait(cancel, in.Pid)
 	defer end()
