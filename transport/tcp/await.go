@@ -44,13 +44,7 @@ func (q *requester) await(ctx context.Context, x *exchange) {
 
 // rest returns when something has happened for w, and true if nothing is to be waited for any more.
 func (q *requester) rest(ctx context.Context, w *turn.Waiter) (over bool) {
-	leads := q.turn.Take(w)
-	if !leads {
-		q.mu.Lock()
-		leads = q.turn.Follow(w)
-		q.mu.Unlock()
-	}
-	for leads {
+	for leads := q.turn.Follow(w); leads; {
 		select {
 		case <-w.Woke:
 			return false

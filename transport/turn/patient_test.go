@@ -38,7 +38,7 @@ func TestLongWait(t *testing.T) {
 		c.Init(seenContext{ctx, seen})
 		c.waits = true // the attendant gives up the turn when it has received something for it
 		w.mu.Unlock()
-		for !w.turn.Take(&c.Waiter) { // the attendant may have the turn
+		for !w.turn.take(&c.Waiter) { // the attendant may have the turn
 			w.replies <- 0
 		}
 		<-seen

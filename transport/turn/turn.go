@@ -69,8 +69,8 @@ func New(mu *sync.Mutex, interrupt func()) *Turn {
 	return &Turn{mu: mu, interrupt: interrupt, tick: tick, summons: make(chan struct{}, 1), handed: make(chan struct{}, 1)}
 }
 
-// Take takes the turn for w if it is free, and reports whether w has it.
-func (t *Turn) Take(w *Waiter) bool {
+// take takes the turn for w if it is free, and reports whether w has it.
+func (t *Turn) take(w *Waiter) bool {
 	if w.leads {
 		return true
 	}
@@ -87,11 +87,16 @@ func (t *Turn) give(w *Waiter) {
 	t.led.Add(1)
 }
 
-// Follow makes w a follower, which may get the turn when who has it does not need it any more; if the turn is free, w
-// takes it. The lock given to New is held.
+// Follow takes the turn for w if it is free, or makes w a follower, which may get the turn when who has it does not need it
+// any more. It takes the lock given to New only if the turn is not free at once.
 func (t *Turn) Follow(w *Waiter) (leads bool) {
+	if t.take(w) {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.following.Add(1)
-	if t.Take(w) {
+	if t.take(w) {
 		t.following.Add(-1)
 		return true
 	}

@@ -125,13 +125,7 @@ func (w *wire) call(ctx context.Context, i int) bool {
 }
 
 func (w *wire) rest(ctx context.Context, c *Waiter) (over bool) {
-	leads := w.turn.Take(c)
-	if !leads {
-		w.mu.Lock()
-		leads = w.turn.Follow(c)
-		w.mu.Unlock()
-	}
-	if !leads {
+	if !w.turn.Follow(c) {
 		select {
 		case <-c.Woke:
 			return false
@@ -240,7 +234,7 @@ func TestLeaderIsInterrupted(t *testing.T) {
 	w.mu.Lock()
 	w.callers[0].Init(ctx)
 	w.mu.Unlock()
-	if !w.turn.Take(&w.callers[0].Waiter) {
+	if !w.turn.take(&w.callers[0].Waiter) {
 		t.Fatal("the turn is not free")
 	}
 	w.start()

@@ -19,13 +19,7 @@ func (r *Requester) rest(ctx context.Context, s *slot) (over bool) {
 		r.turn.Expect()
 		defer r.turn.Unexpect()
 	default:
-		leads := r.turn.Take(w)
-		if !leads {
-			r.mu.Lock()
-			leads = r.turn.Follow(w)
-			r.mu.Unlock()
-		}
-		if leads {
+		if r.turn.Follow(w) {
 			return r.lead(ctx, s)
 		}
 	}
