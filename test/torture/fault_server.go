@@ -73,7 +73,7 @@ func init() {
 				}
 				c.injected++
 				if id == 8 {
-					if err := c.reported(); err != nil {
+					if err := c.staleSeen(); err != nil {
 						return err
 					}
 				}
@@ -90,19 +90,27 @@ func (c *run) rounds(n int) int {
 	return n
 }
 
-// reported waits until every worker has got an error.
-func (c *run) reported() error {
-	return poll("being told of an error", func() (bool, error) {
-		for _, h := range c.hands {
-			h.mu.Lock()
-			n := len(h.errors)
-			h.mu.Unlock()
-			if n == 0 && h.alive() {
-				return false, nil
+// staleSeen waits until every worker has met the stale handles: it has been told
+// of an error, or so many of its calls were acknowledged since that the mount
+// must have asked MOUNT for the root again and have walked the path from there.
+// The second is what a worker sees that has no file open with changes in it: one
+// that uses names alone, or whose files are full.
+func (c *run) staleSeen() error {
+	const enough = 32
+	marks := map[*workerProc]int{}
+	for _, h := range c.hands {
+		_, marks[h] = h.done()
+	}
+	return poll("every worker's meeting the stale handles", func() (bool, error) {
+		for h, mark := range marks {
+			_, acks := h.done()
+			if h.told() || acks >= mark+enough {
+				continue
 			}
-			if n == 0 {
+			if !h.alive() {
 				return false, fmt.Errorf("%s ended without an error: %s", h.name, h.said())
 			}
+			return false, nil
 		}
 		return true, nil
 	})

@@ -130,6 +130,13 @@ func (h *workerProc) done() (ops, acks int) {
 	return h.ops, h.acks
 }
 
+// told reports whether a call has failed.
+func (h *workerProc) told() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.errors) > 0
+}
+
 // verify compares what the worker left below dir with the model.
 func (h *workerProc) verify(dir string) (lost int, all []error) {
 	h.mu.Lock()
