@@ -8,6 +8,9 @@ import (
 	"github.com/rdmafs/rdmafs/verbs"
 )
 
+// Built says that this program can load rdma-core's libraries.
+const Built = false
+
 // Available returns ErrNotBuilt.
 func Available() error { return ErrNotBuilt }
 

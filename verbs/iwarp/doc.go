@@ -50,7 +50,7 @@
 // A connection has one: runTransmit, started when the connection is set up and
 // joined by Close. It sends what is left when the socket was full and no poster
 // is in a call, and owns the timer that probes a silent peer. The receive side
-// runs in Wait on its caller's goroutine, which polls the socket between two FPDUs before it sleeps (package spin). A listener has runAccept and, for each
+// runs in Wait on its caller's goroutine, which polls the socket between two messages before it sleeps (package spin). A listener has runAccept and, for each
 // connection being set up (at most Backlog), one runHandshake; Close joins
 // them all.
 //

@@ -70,8 +70,10 @@ type receiver struct {
 	n      int
 	err    error
 	readFn func(fd uintptr) bool
-	// spin polls the socket, once in a read, before the runtime waits for it; pollFn is poll.
+	// spin polls the socket, once in a read between messages, before the runtime waits for it; spinFn is its Poll, but in tests,
+	// pollFn is poll.
 	spin   spin.Spin
+	spinFn func(try func() bool) bool
 	polled bool
 	fd     uintptr
 	errno  syscall.Errno
@@ -94,7 +96,7 @@ func (r *receiver) init(c *conn) {
 	r.buf = make([]byte, rxBuffer)
 	r.vecs = make([]unix.Iovec, 0, 2)
 	r.sendMSN, r.readMSN = 1, 1
-	r.readFn, r.pollFn = r.readOnce, r.poll
+	r.readFn, r.pollFn, r.spinFn = r.readOnce, r.poll, r.spin.Poll
 }
 
 // arm makes the end of ctx wake Wait. Successive Waits mostly have the same ctx.
@@ -162,9 +164,9 @@ func (r *receiver) readOnce(fd uintptr) bool {
 		}
 	}
 	n, errno := readv(fd, r.vecs)
-	if errno == syscall.EAGAIN && !r.polled && r.phase == atHeader {
+	if errno == syscall.EAGAIN && !r.polled && r.phase == atHeader && !r.writeOpen && !r.readOpen {
 		r.polled, r.fd = true, fd
-		if r.spin.Poll(r.pollFn) {
+		if r.spinFn(r.pollFn) {
 			n, errno = r.n, r.errno
 		}
 		r.n = 0

@@ -1,6 +1,9 @@
 package spin
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 const (
 	// limit is how long one wait is polled.
@@ -13,12 +16,12 @@ const (
 
 // Spin is what is known of the waits on one connection. Its methods are called by one goroutine at a time.
 type Spin struct {
-	// misses were in a row; the next skip waits are not polled.
+	// misses is how many polls missed, less those that hit since, within 0 and maxMisses; the next skip waits are not polled.
 	misses, skip uint
-	// hits and polled count waits that were polled, for tests.
 	hits, polled uint64
-	// idle is the package's, but in tests.
-	idle func() bool
+	// idle and limit are the package's, but in tests.
+	idle  func() bool
+	limit time.Duration
 }
 
 // Poll calls try again and again, until it returns true, if that is likely to happen soon. It reports whether it
@@ -31,6 +34,7 @@ func (s *Spin) Poll(try func() bool) bool {
 	if s.idle == nil {
 		s.idle = machine.idle
 	}
+	limit := cmp.Or(s.limit, limit)
 	if !s.idle() {
 		return false
 	}
@@ -39,7 +43,7 @@ func (s *Spin) Poll(try func() bool) bool {
 	for last := time.Duration(0); ; {
 		if try() {
 			s.hits++
-			s.misses = 0
+			s.misses = max(s.misses, 1) - 1
 			return true
 		}
 		now := time.Since(start)
@@ -55,3 +59,6 @@ func (s *Spin) Poll(try func() bool) bool {
 	s.skip = 1 << s.misses
 	return false
 }
+
+// Counts is how many waits were polled with success, and how many without.
+func (s *Spin) Counts() (hits, misses uint64) { return s.hits, s.polled - s.hits }

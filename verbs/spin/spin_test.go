@@ -1,6 +1,9 @@
 package spin
 
 import (
+	"math/rand/v2"
+	"os/exec"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -33,11 +36,67 @@ func TestMisses(t *testing.T) {
 	if s.polled > 32 {
 		t.Errorf("polled %d times", s.polled)
 	}
-	for range 1 << (maxMisses + 1) {
+	for range 1<<maxMisses + 2*maxMisses {
 		s.Poll(always)
 	}
-	if s.misses != 0 || s.hits < 1<<maxMisses {
+	if s.misses != 0 || s.hits < maxMisses {
 		t.Errorf("%d misses, %d hits", s.misses, s.hits)
+	}
+}
+
+// TestLossIsBounded has the polls that miss be bounded by those that hit, whatever the sequence of waits: the share of them that end
+// soon is the row, and each has its waits come at random, in turn, and in runs.
+func TestLossIsBounded(t *testing.T) {
+	const waits = 1 << 13
+	for percent := 0; percent <= 100; percent += 10 {
+		random := rand.New(rand.NewPCG(1, uint64(percent)))
+		for name, soon := range map[string]func(i int) bool{
+			"random": func(int) bool { return random.IntN(100) < percent },
+			"turns":  func(i int) bool { return i*percent/100 != (i+1)*percent/100 },
+			"runs":   func(i int) bool { return i%1000 < 10*percent },
+		} {
+			s := Spin{idle: always, limit: time.Nanosecond}
+			for i := range waits {
+				s.Poll(func() bool { return soon(i) })
+			}
+			hits, misses := s.Counts()
+			if most := hits + maxMisses + waits>>maxMisses; misses > most {
+				t.Errorf("%d %% of waits end soon, %s: %d polls missed and %d hit, of %d waits", percent, name, misses, hits, waits)
+			}
+		}
+	}
+}
+
+// TestBusyMachine has nothing polled where more processes run than there are processors.
+func TestBusyMachine(t *testing.T) {
+	if machine.off || machine.on {
+		t.Skip("RDMAFS_SPIN or GOMAXPROCS=1 decides here")
+	}
+	for range 2*runtime.NumCPU() + 1 {
+		busy := exec.Command("sh", "-c", "echo; i=0; while [ $i -lt 20000000 ]; do i=$((i+1)); done")
+		out, err := busy.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := busy.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = busy.Process.Kill()
+			_ = busy.Wait()
+		})
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := load{base: time.Now()}
+	s := Spin{idle: l.idle}
+	for range 1000 {
+		s.Poll(func() bool { return false })
+		l.next.Store(0) // each wait looks anew
+	}
+	if hits, misses := s.Counts(); hits+misses > 0 {
+		t.Errorf("%d waits were polled", hits+misses)
 	}
 }
 
