@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"time"
 
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -40,6 +41,24 @@ type Call struct {
 	// of unknown fate: the server may carry it out twice, unless its duplicate request
 	// cache knows it again. It is never cleared.
 	Resent bool
+	// Status, if set, is where Result puts the procedure's own status; one other than 0 is an
+	// error to those who count calls.
+	Status *uint32
+	// Timed has the link note when the reply came.
+	Timed bool
+	// Trip is what the link that carried the call last tells of it.
+	Trip Trip
+}
+
+// Trip is one transmission of a call and its reply, as a link has seen it.
+type Trip struct {
+	// Sent is when the call was given to the network; zero if it was not.
+	Sent time.Time
+	// Replied is when the reply had come, if Call.Timed was set.
+	Replied time.Time
+	// BytesSent and BytesReceived are the lengths of the RPC messages, data that was
+	// placed directly included, and the transport's own headers not.
+	BytesSent, BytesReceived int
 }
 
 // Direct reports whether Send and Recv may be placed directly.
@@ -137,3 +156,6 @@ type Request struct {
 	// Reply.Payload. v must be (part of) what Lease lent.
 	AddPayload func(v Payload) int
 }
+
+// Subject is the key of a context's value that names what its calls are about, for logs: a func() string.
+type Subject struct{}

@@ -34,6 +34,8 @@ var (
 	ErrClosed = errors.New("transport closed")
 	// ErrTimeout: no reply within timeo and retrans on a soft mount.
 	ErrTimeout = errors.New("no reply from the server")
+	// ErrTimedOut is ErrTimeout of a mount that tells programs so: softerr of nfs(5).
+	ErrTimedOut = fmt.Errorf("%w", ErrTimeout)
 	// ErrProtocol: the peer broke the transport's protocol. Errors that wrap
 	// it say how.
 	ErrProtocol = errors.New("protocol error")

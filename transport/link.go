@@ -84,6 +84,10 @@ type Stats struct {
 	// credit.
 	Credits     uint64 `json:"credits"`
 	CreditWaits uint64 `json:"credit_waits"`
+	// Registrations counts the arenas registered so far, RegisteredBytes is the memory that is
+	// registered now.
+	Registrations   uint64 `json:"registrations"`
+	RegisteredBytes uint64 `json:"registered_bytes"`
 	// Callbacks counts the calls from the server that were served.
 	Callbacks uint64 `json:"callbacks"`
 	// Terms are those of the connection whose terms have changed last.
@@ -130,6 +134,8 @@ func (s *Stats) Add(o Stats) {
 	s.LocalInvalidations += o.LocalInvalidations
 	s.Credits += o.Credits
 	s.CreditWaits += o.CreditWaits
+	s.Registrations += o.Registrations
+	s.RegisteredBytes += o.RegisteredBytes
 	s.Callbacks += o.Callbacks
 	if o.Terms.Version != 0 {
 		s.Terms = o.Terms

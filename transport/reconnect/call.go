@@ -17,21 +17,35 @@ type op struct {
 
 	// Of the caller's goroutine.
 	fate  transport.Fate
-	late  bool      // a link was condemned because the reply did not come
-	waits int       // timeouts since the last major one
-	major time.Time // when the call has taken too long
+	late  bool // a link was condemned because the reply did not come
+	waits int  // timeouts since the last major one
+	// resends and timeouts are those of this call.
+	resends, timeouts int
+	major             time.Time // when the call has taken too long
+	begun             time.Time // when it was made
 
 	// Guarded by Caller.mu.
 	armed    bool
 	deadline time.Time
 	on       *slot // whose link carries the call
 	link     transport.Link
+	listed   bool // it is in Caller.waiting
+	sent     int  // how often it was on a link
+	prog     uint32
+	proc     uint32
 }
 
 // Call sends c until there is an answer.
 func (c *Caller) Call(ctx context.Context, call *transport.Call) error {
 	o := c.newOp()
 	defer o.free()
+	call.Trip, call.Timed = transport.Trip{}, c.cfg.Slow > 0
+	err := c.transact(ctx, o, call)
+	c.account(ctx, o, call, err)
+	return err
+}
+
+func (c *Caller) transact(ctx context.Context, o *op, call *transport.Call) error {
 	xid := c.xid.Add(1)
 	for {
 		s, link, err := c.acquire(ctx, o, call)
@@ -40,6 +54,7 @@ func (c *Caller) Call(ctx context.Context, call *transport.Call) error {
 		}
 		if o.fate == transport.Unknown {
 			c.resends.Add(1)
+			o.resends++
 			call.Resent = true
 		}
 		if !o.late {
@@ -72,6 +87,7 @@ func (c *Caller) Call(ctx context.Context, call *transport.Call) error {
 		if !c.cfg.Clock.Now().Before(o.deadline) {
 			o.late = true
 			o.waits++
+			o.timeouts++
 			c.timeouts.Add(1)
 			if err := c.tooLong(o); err != nil {
 				return &transport.Error{Fate: o.fate, Err: err}
@@ -92,12 +108,15 @@ func (c *Caller) acquire(ctx context.Context, o *op, call *transport.Call) (*slo
 			return nil, nil, err
 		}
 		c.prog, c.vers = call.Prog, call.Vers
+		o.prog, o.proc = call.Prog, call.Proc
 		if s := c.pick(); s != nil {
 			s.load++
-			wait := c.cfg.Timeo * time.Duration(min(o.waits, c.cfg.Retrans)+1)
+			o.sent++
+			p := c.patience.Load()
+			wait := p.Timeo * time.Duration(min(o.waits, p.Retrans)+1)
 			least := time.Duration(1)
-			if !c.cfg.Soft {
-				least = c.cfg.Timeo // this link is not to pay for the time without one
+			if !p.Soft {
+				least = p.Timeo // this link is not to pay for the time without one
 			}
 			o.arm(s, min(wait, max(o.major.Sub(c.cfg.Clock.Now()), least)))
 			return s, s.link, nil
@@ -128,14 +147,20 @@ func (c *Caller) tooLong(o *op) error {
 	c.mu.Lock()
 	last := c.lastErr
 	c.mu.Unlock()
-	if c.cfg.Soft {
-		if last != nil {
-			return fmt.Errorf("%s: %w (%w)", c.cfg.Server, transport.ErrTimeout, last)
+	p := c.patience.Load()
+	if p.Soft {
+		timeout := transport.ErrTimeout
+		if p.SoftErr {
+			timeout = transport.ErrTimedOut
 		}
-		return fmt.Errorf("%s: %w", c.cfg.Server, transport.ErrTimeout)
+		if last != nil {
+			return fmt.Errorf("%s: %w (%w)", c.cfg.Server, timeout, last)
+		}
+		return fmt.Errorf("%s: %w", c.cfg.Server, timeout)
 	}
-	o.waits, o.major = 0, now.Add(c.cfg.major())
+	o.waits, o.major = 0, now.Add(p.major())
 	if c.silent.CompareAndSwap(false, true) {
+		c.silentSince.Store(now.UnixNano())
 		why := ""
 		if last != nil {
 			why = fmt.Sprintf(" (%v)", last)
@@ -174,8 +199,9 @@ func (c *Caller) newOp() *op {
 	if o == nil {
 		o = &op{c: c, wake: make(chan struct{}, 1)}
 	}
-	o.fate, o.late, o.waits = transport.NotSent, false, 0
-	o.major = c.cfg.Clock.Now().Add(c.cfg.major())
+	o.fate, o.late, o.waits, o.resends, o.timeouts, o.sent = transport.NotSent, false, 0, 0, 0, 0
+	o.begun = c.cfg.Clock.Now()
+	o.major = o.begun.Add(c.patience.Load().major())
 	return o
 }
 
@@ -186,8 +212,8 @@ func (o *op) arm(s *slot, d time.Duration) {
 	o.deadline = o.c.cfg.Clock.Now().Add(d)
 	if s != nil {
 		o.link = s.link
-		d = min(d, o.c.cfg.Probe)
 	}
+	d = min(d, o.c.cfg.Probe)
 	if o.timer == nil {
 		o.timer = o.c.cfg.Clock.AfterFunc(d, o.expire)
 	} else {
@@ -204,8 +230,12 @@ func (o *op) expire() {
 	if !o.armed {
 		return
 	}
+	o.list()
 	if left := o.deadline.Sub(o.c.cfg.Clock.Now()); left > 0 {
-		if s := o.on; s != nil && s.link == o.link {
+		switch s := o.on; {
+		case s == nil:
+			o.timer.Reset(left)
+		case s.link == o.link:
 			o.timer.Reset(min(left, o.c.cfg.Probe))
 			s.examine()
 		}
@@ -234,6 +264,7 @@ func (o *op) leave(s *slot) {
 func (o *op) free() {
 	o.c.mu.Lock()
 	o.armed, o.on, o.link = false, nil, nil
+	o.unlist()
 	if o.timer != nil {
 		o.timer.Stop()
 	}

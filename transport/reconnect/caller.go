@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -14,19 +15,25 @@ import (
 // Caller makes calls over links that come and go. It implements
 // transport.Caller.
 type Caller struct {
-	d      transport.Dialer
-	cfg    Config
-	slots  []*slot
-	first  int // Limits.First
-	cancel context.CancelFunc
-	wg     sync.WaitGroup // runSlot, runExamine
+	d     transport.Dialer
+	cfg   Config
+	slots []*slot
+	first int // Limits.First
+	// patience is what holds of the Config's now.
+	patience atomic.Pointer[Patience]
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup // runSlot, runExamine
 
 	xid               atomic.Uint32
 	resends, timeouts atomic.Uint64
+	registrations     atomic.Uint64
+	registered        atomic.Int64 // bytes
 	// silent is set after the log has said that the server does not respond,
 	// until a reply comes.
 	silent atomic.Bool
-	ops    sync.Pool
+	// silentSince is when that was, in nanoseconds since 1970.
+	silentSince atomic.Int64
+	ops         sync.Pool
 
 	mu      sync.Mutex
 	closed  bool
@@ -36,6 +43,13 @@ type Caller struct {
 	linked  bool          // there has been a link
 	// prog and vers are those of a call.
 	prog, vers uint32
+	// waiting has the calls that have taken longer than Config.Probe; upSince and downSince
+	// are when a slot was last connected, and when the last link was lost or the first
+	// attempt failed; failure is why, and failedAt when that was last so.
+	waiting            map[*op]struct{}
+	upSince, downSince time.Time
+	failure            error
+	failedAt           time.Time
 }
 
 var _ transport.Caller = (*Caller)(nil)
@@ -47,6 +61,7 @@ func New(d transport.Dialer, cfg Config) *Caller {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Caller{d: d, cfg: cfg, first: d.Limits().First, cancel: cancel, changed: make(chan struct{})}
 	c.xid.Store(rand.Uint32())
+	c.SetPatience(Patience{cfg.Timeo, cfg.Retrans, cfg.Soft, cfg.SoftErr})
 	for range cfg.NConnect {
 		s := &slot{c: c, wake: make(chan struct{}, 1)}
 		c.slots = append(c.slots, s)
@@ -54,6 +69,13 @@ func New(d transport.Dialer, cfg Config) *Caller {
 		go s.runSlot(ctx)
 	}
 	return c
+}
+
+// SetPatience changes how long is waited. A call under way goes by it from its next wait on;
+// the time after which it has taken too long stays for once.
+func (c *Caller) SetPatience(p Patience) {
+	p.setDefaults()
+	c.patience.Store(&p)
 }
 
 // Connect makes sure that there is a link, and returns why there cannot be one
@@ -140,10 +162,23 @@ func (c *Caller) wakeWaiters() {
 }
 
 // Register makes an arena usable on all links.
-func (c *Caller) Register(a *mem.Arena) error { return c.d.Register(a) }
+func (c *Caller) Register(a *mem.Arena) error {
+	err := c.d.Register(a)
+	if err == nil {
+		c.registrations.Add(1)
+		c.registered.Add(int64(a.Len()))
+	}
+	return err
+}
 
 // Unregister undoes Register.
-func (c *Caller) Unregister(a *mem.Arena) error { return c.d.Unregister(a) }
+func (c *Caller) Unregister(a *mem.Arena) error {
+	err := c.d.Unregister(a)
+	if err == nil {
+		c.registered.Add(-int64(a.Len()))
+	}
+	return err
+}
 
 // Limits are those of one link, with room for calls on all of them.
 func (c *Caller) Limits() transport.Limits {
@@ -157,6 +192,8 @@ func (c *Caller) Stats() transport.Stats {
 	s := c.d.Stats()
 	s.Resends += c.resends.Load()
 	s.Timeouts += c.timeouts.Load()
+	s.Registrations += c.registrations.Load()
+	s.RegisteredBytes += uint64(c.registered.Load())
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/account"
 )
 
 // Defaults of Config, those of nfs(5).
@@ -36,6 +37,8 @@ type Config struct {
 	Retrans int
 	// Soft makes calls that took too long fail with transport.ErrTimeout.
 	Soft bool
+	// SoftErr, with Soft, makes them fail with transport.ErrTimedOut instead.
+	SoftErr bool
 	// NConnect is the number of links; 0 means 1.
 	NConnect int
 	// DialTimeout bounds one attempt to connect; 0 means 30 s.
@@ -49,6 +52,11 @@ type Config struct {
 	// Probe is the interval at which a link is examined while a call waits for its
 	// reply; 0 means a second, negative never.
 	Probe time.Duration
+	// Account, if set, counts each call.
+	Account *account.Table
+	// Slow, if positive, has calls that take as long or longer logged, with where the time
+	// went; see transport.Subject for what they were about.
+	Slow time.Duration
 	// Log may be nil. It gets servers that do not respond, and lost links.
 	Log *slog.Logger
 	// Clock is the time, for tests; nil means the real one.
@@ -74,16 +82,27 @@ func (realClock) Now() time.Time { return time.Now() }
 
 func (realClock) AfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
 
+// Patience is how long a Caller waits, as Config says of each.
+type Patience struct {
+	Timeo   time.Duration
+	Retrans int
+	Soft    bool
+	SoftErr bool
+}
+
 // major is the time after which a call has taken too long.
-func (c *Config) major() time.Duration { return c.Timeo * time.Duration(c.Retrans+1) }
+func (p *Patience) major() time.Duration { return p.Timeo * time.Duration(p.Retrans+1) }
+
+func (p *Patience) setDefaults() {
+	if p.Timeo <= 0 {
+		p.Timeo = DefaultTimeo
+	}
+	if p.Retrans < 0 {
+		p.Retrans = DefaultRetrans
+	}
+}
 
 func (c *Config) setDefaults() {
-	if c.Timeo <= 0 {
-		c.Timeo = DefaultTimeo
-	}
-	if c.Retrans < 0 {
-		c.Retrans = DefaultRetrans
-	}
 	if c.NConnect <= 0 {
 		c.NConnect = 1
 	}

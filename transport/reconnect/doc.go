@@ -29,6 +29,9 @@
 // gets through only if something was sent, and retransmits at growing intervals. A
 // stalled link is closed, and its calls are resent, but not as overdue.
 //
+// Counting. Each call that has ended is added to Config.Account. Those that take long are listed for Health when their
+// timer first fires, so that others pay nothing for it.
+//
 // Goroutines: one runSlot per slot, started by New, and one runExamine per link
 // that is being examined; Close joins them. Timers set flags, wake runSlot and
 // start runExamine.

@@ -97,9 +97,11 @@ func (s *slot) dial(ctx context.Context) (transport.Link, event) {
 	if err == nil {
 		s.link, s.condemned, s.wanted = link, false, false
 		s.c.lastErr, s.c.linked = nil, true
+		s.c.noteUp()
 		s.replied.Store(false)
 	} else {
 		s.c.lastErr = err
+		s.c.noteDown(err)
 	}
 	s.c.mu.Unlock()
 	s.c.wakeWaiters()
@@ -136,6 +138,7 @@ func (s *slot) close(link transport.Link) event {
 	if err != nil {
 		s.c.lastErr = err
 	}
+	s.c.noteDown(err)
 	s.c.mu.Unlock()
 	_ = link.Close() // its calls say what was wrong
 	if s.replied.Load() {

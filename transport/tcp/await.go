@@ -87,6 +87,7 @@ func (l *link) receive(ctx context.Context, w *turn.Waiter) error {
 			}
 			return err
 		}
+		l.sock.polls = l.in.r.Buffered() == 0
 		err := l.in.fill()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			_ = l.conn.SetReadDeadline(time.Time{}) // reading reports a closed connection

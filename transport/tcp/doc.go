@@ -14,7 +14,9 @@
 // Receiving. Of the callers that wait for replies one reads the connection, also for the
 // others (await.go, package turn); long replies, and what comes while none waits, runReader reads. Of the goroutines of a server's
 // connection one reads, and answers what it has read (package crew); up to ServerConfig.Concurrent calls are under way. Replies
-// to short calls that came together are sent together. A record is bounded,
+// to short calls that came together are sent together. A socket is polled before it is waited for (package spin) by a caller that
+// expects a short reply, and by a server that carries out no call; never in the middle of a record, nor for a long one: that takes from
+// the sender what the stream needs. A record is bounded,
 // that of a reply by what its call allows; the excess is skipped, and a record above
 // the configured maximum ends the connection. If a long reply ends with its payload,
 // as that of READ does, the data is read from the socket directly into the payload;

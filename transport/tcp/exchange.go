@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
@@ -63,6 +64,7 @@ func (q *requester) Exchange(ctx context.Context, xid uint32, c *transport.Call)
 		return &transport.Error{Fate: transport.NotSent, Err: err}
 	}
 	q.stats.calls.Add(1)
+	c.Trip = transport.Trip{Sent: time.Now(), BytesSent: x.w.Len()}
 	q.out.enqueue(ctx, &x.packet)
 	q.await(ctx, x)
 	sent := q.out.withdraw(ctx, &x.packet)
@@ -71,6 +73,10 @@ func (q *requester) Exchange(ctx context.Context, xid uint32, c *transport.Call)
 	case err != nil:
 		err = &transport.Error{Fate: transport.Answered, Err: err}
 	case rec != nil:
+		c.Trip.BytesReceived = len(rec.b) + x.placed.n
+		if c.Timed {
+			c.Trip.Replied = time.Now()
+		}
 		err = x.decode(rec, xid, c)
 		if err == nil && ctx.Err() == nil {
 			x.recycle()

@@ -19,6 +19,7 @@ type link struct {
 	// in is read by who has the turn. interrupted: runReader has moved the read deadline since it read last.
 	in          *records
 	interrupted bool
+	sock        *pollingReader // below in
 	// back serves the server's calls; nil where no handler is configured.
 	back *callbacks
 }
@@ -28,7 +29,8 @@ func newLink(d *Dialer, conn net.Conn) *link {
 	l.requester = requester{conn: conn, out: &l.box, stats: &d.stats, peer: d.cfg.Addr.String(), maxRecord: d.cfg.MaxRecord}
 	l.init()
 	l.turn, l.drive = turn.New(&l.mu, l.interrupt), l.receive
-	l.in = newRecords(&countingReader{r: newPollingReader(conn), n: &d.stats.received})
+	l.sock = newPollingReader(conn)
+	l.in = newRecords(&countingReader{r: l.sock, n: &d.stats.received})
 	l.box.init(conn, &d.stats.sent, func(err error) { l.fail(fmt.Errorf("write: %w", err)) })
 	if d.cfg.Callbacks != nil {
 		l.back = newCallbacks(l)

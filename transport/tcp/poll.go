@@ -11,33 +11,35 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/spin"
 )
 
-// pollingReader reads a socket as its Read does, but polls it before it waits: see package spin.
+// pollingReader reads a socket as its Read does, but polls it before it waits if it was told that this may pay: see package spin.
 type pollingReader struct {
-	raw  syscall.RawConn
+	conn io.Reader
+	raw  syscall.RawConn // nil unless conn is a socket
 	spin spin.Spin
 	read func(fd uintptr) bool
-	poll func() bool
+	try  func() bool
+	// poll is that of spin, but in tests.
+	poll func(try func() bool) bool
+
+	// polls: the next Read may poll, once. The user sets it.
+	polls bool
 
 	// Of one Read.
-	fd     uintptr
-	p      []byte
-	n      int
-	err    error
-	polled bool
+	fd  uintptr
+	p   []byte
+	n   int
+	err error
 }
 
-// newPollingReader returns a reader of conn, which is conn itself unless that is a socket.
-func newPollingReader(conn net.Conn) io.Reader {
-	socket, ok := conn.(*net.TCPConn)
-	if !ok {
-		return conn
+// newPollingReader returns a reader of conn that never polls unless conn is a socket.
+func newPollingReader(conn net.Conn) *pollingReader {
+	r := &pollingReader{conn: conn}
+	if socket, ok := conn.(*net.TCPConn); ok {
+		if raw, err := socket.SyscallConn(); err == nil { // otherwise it is closed, which reading reports
+			r.raw = raw
+		}
 	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return conn // closed, which reading reports
-	}
-	r := &pollingReader{raw: raw}
-	r.read, r.poll = r.readOnce, r.try
+	r.read, r.try, r.poll = r.readOnce, r.tryOnce, r.spin.Poll
 	return r
 }
 
@@ -46,9 +48,12 @@ func (r *pollingReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	r.p, r.n, r.err, r.polled = p, 0, nil, false
+	if r.raw == nil {
+		return r.conn.Read(p)
+	}
+	r.p, r.n, r.err = p, 0, nil
 	err := r.raw.Read(r.read)
-	r.p = nil
+	r.p, r.polls = nil, false
 	switch {
 	case err != nil:
 		return 0, err
@@ -63,18 +68,18 @@ func (r *pollingReader) Read(p []byte) (int, error) {
 // readOnce reads what is there, or has the runtime wait for the socket.
 func (r *pollingReader) readOnce(fd uintptr) bool {
 	r.fd = fd
-	if r.try() {
+	if r.tryOnce() {
 		return true
 	}
-	if r.polled {
+	if !r.polls {
 		return false
 	}
-	r.polled = true
-	return r.spin.Poll(r.poll)
+	r.polls = false
+	return r.poll(r.try)
 }
 
-// try is one attempt, and reports whether there was anything.
-func (r *pollingReader) try() bool {
+// tryOnce is one attempt, and reports whether there was anything.
+func (r *pollingReader) tryOnce() bool {
 	for {
 		r.n, r.err = unix.Read(int(r.fd), r.p)
 		if r.err != unix.EINTR {

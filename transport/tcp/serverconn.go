@@ -33,7 +33,9 @@ type serverConn struct {
 	// over is closed by who finds that nothing more can be read, after it has set endErr.
 	over   chan struct{}
 	endErr error
-	in     *records // for who receives
+	// For who receives: records, and the socket below them.
+	in   *records
+	sock *pollingReader
 }
 
 func newServerConn(s *server, conn net.Conn) *serverConn {
@@ -41,7 +43,8 @@ func newServerConn(s *server, conn net.Conn) *serverConn {
 	c.out.init(conn, &c.sent, func(error) { _ = conn.Close() })
 	c.out.peerTimeout = s.cfg.Idle
 	c.back.c, c.room = c, make(chan struct{}, 1)
-	c.in = newRecords(newPollingReader(conn))
+	c.sock = newPollingReader(conn)
+	c.in = newRecords(c.sock)
 	return c
 }
 
@@ -136,6 +139,7 @@ func (c *serverConn) await() error {
 		if !c.s.armIdle(c) {
 			return os.ErrDeadlineExceeded
 		}
+		c.sock.polls = c.active.Load() == 0
 		_, err := c.in.r.Peek(1)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err

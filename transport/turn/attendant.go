@@ -1,9 +1,6 @@
 package turn
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // tick is how often the attendant looks while callers receive. An idle connection is
 // watched again after two ticks at most, and the end of a leader's context
@@ -44,17 +41,18 @@ func (a *Attendant) Take(done <-chan struct{}) bool {
 			t.attended.Add(1)
 			return true
 		case <-over:
-			t.watchLeader()
+			t.watchLeader(false)
 			over, interval = nil, t.tick
 			continue
 		case <-a.timer.C:
-			ctx := t.watchLeader()
-			if n := t.led.Load(); n != seen {
+			n := t.led.Load()
+			end, waits := t.watchLeader(n == seen)
+			if n != seen {
 				seen, over, interval = n, nil, t.tick
 				continue
 			}
-			if ctx != nil {
-				over, interval = ctx.Done(), min(2*interval, maxTick)
+			if waits {
+				over, interval = end, min(2*interval, maxTick)
 			}
 		}
 		if t.held.CompareAndSwap(false, true) {
@@ -64,21 +62,26 @@ func (a *Attendant) Take(done <-chan struct{}) bool {
 	}
 }
 
-// watchLeader interrupts the leader if its context has ended, and returns that otherwise, or nil if there is none. To watch each
-// context costs more than most waits.
-func (t *Turn) watchLeader() context.Context {
+// watchLeader interrupts the leader if its context has ended. Otherwise waits reports whether there is a leader with a context, and
+// end, only with long, is that context's Done: asking each context for it costs more than most waits.
+// watchLeader uses the context under the lock, without which a caller cannot forget it: a context that its caller has forgotten
+// may serve another request.
+func (t *Turn) watchLeader(long bool) (end <-chan struct{}, waits bool) {
 	w := t.leader.Load()
 	if w == nil {
-		return nil
+		return nil, false
 	}
 	t.mu.Lock()
 	ctx := w.ctx
-	t.mu.Unlock()
-	if ctx != nil && ctx.Err() != nil {
-		t.interrupt()
-		return nil
+	ended := ctx != nil && ctx.Err() != nil
+	if waits = ctx != nil && !ended; waits && long {
+		end = ctx.Done()
 	}
-	return ctx
+	t.mu.Unlock()
+	if ended {
+		t.interrupt()
+	}
+	return end, waits
 }
 
 // Next is called when the attendant, which has the turn, has received something. woke: a caller is woken by it. Next

@@ -2,17 +2,34 @@ package turn
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 )
 
-// seenContext says when somebody waits for its end.
+// seenContext says when somebody waits for its end. It is not to be used without mu: its caller
+// takes mu to forget it, and may use it for something else then.
 type seenContext struct {
 	context.Context
 	seen chan struct{}
+	t    *testing.T
+	mu   *sync.Mutex
+}
+
+func (c seenContext) held() {
+	if c.mu.TryLock() {
+		c.mu.Unlock()
+		c.t.Error("the context of a leader is used without the lock")
+	}
+}
+
+func (c seenContext) Err() error {
+	c.held()
+	return c.Context.Err()
 }
 
 func (c seenContext) Done() <-chan struct{} {
+	c.held()
 	select {
 	case c.seen <- struct{}{}:
 	default:
@@ -35,7 +52,7 @@ func TestLongWait(t *testing.T) {
 		seen := make(chan struct{}, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		w.mu.Lock()
-		c.Init(seenContext{ctx, seen})
+		c.Init(seenContext{ctx, seen, t, w.turn.mu})
 		c.waits = true // the attendant gives up the turn when it has received something for it
 		w.mu.Unlock()
 		for !w.turn.take(&c.Waiter) { // the attendant may have the turn

@@ -3,6 +3,7 @@ package requester
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/credit"
@@ -79,6 +80,9 @@ func (r *Requester) exchange(ctx context.Context, s *slot, xid uint32, c *transp
 			r.detach(s)
 			return r.failure(transport.Unknown, ended(ctx))
 		}
+		if c.Timed {
+			c.Trip.Replied = time.Now()
+		}
 		err := r.result(ctx, s, xid, c)
 		again := err != nil && resends < r.resends && (r.corners != nil && r.corners.refused(s, err) || r.amend(s, err))
 		r.releaseLong(s)
@@ -127,6 +131,7 @@ func (r *Requester) send(ctx context.Context, s *slot, xid uint32, c *transport.
 	s.sending = last.Signaled
 	r.conn.Sending(s.terms.Version)
 	r.mu.Unlock()
+	c.Trip = transport.Trip{Sent: time.Now(), BytesSent: s.callBytes()}
 	posted, err := r.conn.Post(ctx, &s.Sender, ctx.Done())
 	if err != nil && posted < len(s.WRs) {
 		r.unbound(s, posted)

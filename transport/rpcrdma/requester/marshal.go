@@ -89,6 +89,15 @@ func (r *Requester) measure(s *slot, c *transport.Call) error {
 	return nil
 }
 
+// callBytes is the length of the call's message with its payloads.
+func (s *slot) callBytes() int {
+	n := s.shape.Head
+	for i := range s.shape.Send {
+		n += s.shape.Send[i].Padded()
+	}
+	return n
+}
+
 // leaseLong leases what the plan needs of long buffers, in one piece, so that
 // no two calls can each hold what the other waits for.
 func (r *Requester) leaseLong(ctx context.Context, s *slot) error {

@@ -19,6 +19,7 @@ func (r *Requester) decode(s *slot, xid uint32, c *transport.Call) error {
 		return &transport.Error{Fate: transport.Answered, Err: err}
 	}
 	r.count.Replies.Add(1)
+	c.Trip.BytesReceived = len(body)
 	if s.reply.Proc == wire.ProcNoMsg {
 		r.count.LongReplies.Add(1)
 		r.count.Received.Add(uint64(len(body)))
@@ -26,6 +27,7 @@ func (r *Requester) decode(s *slot, xid uint32, c *transport.Call) error {
 	for _, n := range s.placed {
 		if n != layout.Inline {
 			r.count.Received.Add(uint64(n))
+			c.Trip.BytesReceived += n
 		}
 	}
 	s.r.Reset(body, c.Recv)
