@@ -18,6 +18,8 @@ type Entry struct {
 	Type   string // "fuse.rdmafs"
 	Source string
 	UID    uint32 // who mounted it, of a FUSE mount
+	// ReadOnly: the mount, or all of its file system, is read-only.
+	ReadOnly bool
 }
 
 // Read reads the mount table. What is on top of a directory comes after what it
@@ -49,14 +51,17 @@ func parse(table io.Reader) (all []Entry, err error) {
 		// 36 35 98:0 / /mnt rw,noatime … - ext3 /dev/root rw (proc_pid_mountinfo(5))
 		w := strings.Fields(s.Text())
 		sep := slices.Index(w, "-")
-		if len(w) < 5 || sep < 0 || len(w) < sep+3 {
+		if len(w) < 6 || sep < 0 || len(w) < sep+3 {
 			continue
 		}
 		all = append(all, Entry{Dir: Unescape(w[4]), Device: w[2], Type: w[sep+1],
-			Source: Unescape(w[sep+2]), UID: userOf(w[len(w)-1])})
+			Source: Unescape(w[sep+2]), UID: userOf(w[len(w)-1]), ReadOnly: readOnly(w[5]) || readOnly(w[len(w)-1])})
 	}
 	return all, s.Err()
 }
+
+// readOnly reports whether options of a mount have ro, which comes first.
+func readOnly(options string) bool { return options == "ro" || strings.HasPrefix(options, "ro,") }
 
 // Find is the mount at dir, an absolute path without symbolic links; ok is
 // false when none is there.
