@@ -61,6 +61,8 @@ func Errno(err error) syscall.Errno {
 	switch {
 	case errors.As(err, &rpc) && rpc.Denied && rpc.Auth:
 		return syscall.EACCES
+	case errors.Is(err, transport.ErrTimedOut):
+		return syscall.ETIMEDOUT
 	case errors.Is(err, ErrLocked):
 		return syscall.EAGAIN
 	case errors.Is(err, ErrNotSupported):

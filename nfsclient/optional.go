@@ -120,3 +120,11 @@ type Ranges interface {
 	Copy(ctx context.Context, cr Cred, from Handle, fromState OpenState, fromOff uint64,
 		to Handle, toState OpenState, toOff, n uint64) (WriteResult, error)
 }
+
+// Rerooter is a Client that finds the export's root anew when the server does not know it any
+// more. The root's handle stays the same for its user.
+type Rerooter interface {
+	// WatchRoot has told called, on the goroutine of a call that has found out, when another
+	// directory stands for the root; with its attributes. nil for nobody.
+	WatchRoot(told func(Attr))
+}

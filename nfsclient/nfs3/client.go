@@ -42,7 +42,7 @@ var _ nfsclient.Client = (*Client)(nil)
 
 // newClient asks what the server can do with the export at root.
 func newClient(ctx context.Context, cf Config, root nfsclient.Handle) (*Client, error) {
-	c := &Client{cf: cf, caller: cf.Caller, root: root, sleep: sleep}
+	c := &Client{cf: cf, caller: cf.Caller, root: root, sleep: nfsclient.Pause}
 	fail := func(err error) error {
 		return cf.fail(NFSFailed, "the NFS server does not serve the export", "", err)
 	}
@@ -74,17 +74,6 @@ func newClient(ctx context.Context, cf Config, root nfsclient.Handle) (*Client, 
 		return nil, fail(err)
 	}
 	return c, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Root implements nfsclient.Client.
@@ -159,6 +148,7 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 		q.call.Prog, q.call.Vers = wire.ACLProgram, wire.ACLVersion
 	}
 	q.sys = c.cf.sys(cr)
+	q.call.Status = (*uint32)(q.status)
 	q.call.Send, q.call.Recv, q.call.ReplyMax = q.send, q.recv, q.replyMax
 	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
 		if err := c.caller.Call(ctx, &q.call); err != nil {

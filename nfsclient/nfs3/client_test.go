@@ -174,17 +174,6 @@ func TestJukeboxOfData(t *testing.T) {
 	}
 }
 
-func TestSleepEndsWithContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if err := sleep(t.Context(), time.Nanosecond); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestAccessIsNoMoreThanAsked(t *testing.T) {
 	c, nfs, _, _ := mounted(t)
 	nfs.expect(nfsStep(wire.ProcAccess, &wire.AccessRes{Attr: dirPost, Access: 0x3f}),

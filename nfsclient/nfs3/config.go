@@ -39,6 +39,8 @@ type Config struct {
 	MachineName string
 	// Log may be nil. It gets what is worth knowing and no error.
 	Log *slog.Logger
+
+	askPort bool // MountPort was 0
 }
 
 const (

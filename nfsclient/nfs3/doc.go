@@ -23,10 +23,16 @@
 // attributes and so saves a SETATTR, has an access time of its own (marks), by which the
 // file is known after a call that was resent (transport.Call.Resent).
 //
+// # A root that became stale
+//
+// Follower is a Client that asks mountd again when a call for the root fails with ESTALE, and
+// makes the call once more for what it is given (follow.go). Handles of other files are passed on
+// as they are.
+//
 // # Goroutines and locks
 //
-// The package starts no goroutine: every method runs on its caller's. There is
-// one mutex, of marks, under which nothing is called; what else changes after Mount are
+// The package starts no goroutine: every method runs on its caller's. There are
+// two mutexes, of marks and of Follower, under which nothing is called; what else changes after Mount are
 // atomic and the channel of
 // free buffers.
 package nfs3

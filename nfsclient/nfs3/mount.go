@@ -28,6 +28,7 @@ func Mount(ctx context.Context, cf Config) (*Client, error) {
 	if cf.Export == "" || len(cf.Export) > wire.MaxMountPath {
 		return nil, cf.fail(BadConfig, "the export's path is empty or too long", "name it as server:/path", nil)
 	}
+	cf.askPort = cf.MountPort == 0
 	if err := cf.findMountd(ctx); err != nil {
 		return nil, err
 	}

@@ -113,12 +113,6 @@ func universalPort(addr string) (uint16, error) {
 	return 0, fmt.Errorf("%w: universal address %q", transport.ErrProtocol, addr)
 }
 
-// UniversalAddr is the universal address of a port (RFC 5665 section 5.2.3.3 and
-// 5.2.3.4).
-func UniversalAddr(at netip.AddrPort) string {
-	return fmt.Sprintf("%s.%d.%d", at.Addr().Unmap().WithZone(""), at.Port()>>8, at.Port()&0xff)
-}
-
 // RDMANetID is the network id of NFS over RDMA by an address of that family (RFC
 // 5666 section 12).
 func RDMANetID(a netip.Addr) string {

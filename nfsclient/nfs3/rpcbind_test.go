@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/rpcbind"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
@@ -60,7 +61,7 @@ func TestUniversalAddr(t *testing.T) {
 		"192.0.2.1:20049": "192.0.2.1.78.81", "[::]:111": "::.0.111", "[fe80::1%lo]:65535": "fe80::1.255.255", "[::ffff:127.0.0.1]:256": "127.0.0.1.1.0",
 	} {
 		a := netip.MustParseAddrPort(at)
-		got := UniversalAddr(a)
+		got := rpcbind.UniversalAddr(a)
 		if port, err := universalPort(got); got != want || port != a.Port() || err != nil {
 			t.Errorf("%s: %q, back to %d, %v; want %q", at, got, port, err, want)
 		}

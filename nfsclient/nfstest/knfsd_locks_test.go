@@ -15,9 +15,11 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
 	"github.com/rdmafs/rdmafs/nfsclient/nlm"
 	nlmwire "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/test/knfsd"
+	"github.com/rdmafs/rdmafs/test/rpcbindtest"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 	"github.com/rdmafs/rdmafs/transport/tcp"
@@ -35,18 +37,18 @@ func (l *lockLog) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-func (l *lockLog) has(s string) bool {
+func (l *lockLog) count(s string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Contains(l.b.String(), s)
+	return strings.Count(l.b.String(), s)
 }
 
-// await waits for a line; a guest under emulation may take its time.
-func (l *lockLog) await(t *testing.T, s string) {
+// await waits for n times a line; a guest under emulation may take its time.
+func (l *lockLog) await(t *testing.T, s string, n int) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !l.has(s); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); l.count(s) < n; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("the log does not say %q:\n%s", s, &l.b)
+			t.Fatalf("the log does not say %q %d times:\n%s", s, n, &l.b)
 		}
 	}
 }
@@ -80,7 +82,14 @@ func TestLocksKnfsd(t *testing.T) {
 
 	log := &lockLog{}
 	logger := slog.New(slog.NewTextHandler(log, nil))
+	var nfs *reconnect.Caller
 	locks := nlm.New(nlm.Config{
+		// The server does not find this rpcbind: a LOCK that it says to have queued comes to
+		// its end by polling.
+		Rpcbind: rpcbindtest.Start(t, "127.0.0.1:0").Addr,
+		Probe: func(ctx context.Context) error {
+			return nfs.Call(ctx, &transport.Call{Prog: wire.NFSProgram, Vers: wire.NFSVersion, Proc: wire.ProcNull})
+		},
 		Host: "guest", Addr: g.Addr(knfsd.NLM).Addr(), MachineName: "here", Timeo: time.Minute, Retrans: 2, JournalDir: t.TempDir(), Log: logger,
 		Port: func(ctx context.Context) (uint16, error) {
 			port, err := nfs3.Port(ctx, netip.MustParseAddr("192.0.2.1"), nlmwire.Program, nlmwire.Version,
@@ -100,7 +109,7 @@ func TestLocksKnfsd(t *testing.T) {
 	}
 	// The lock manager of this guest, whose kernel is a client as well, keeps its
 	// connections when NFS is restarted.
-	nfs := reconnect.New(&nlm.Watched{Dialer: d, Lost: locks.Restarted}, reconnect.Config{Server: "guest"})
+	nfs = reconnect.New(&nlm.Watched{Dialer: d, Lost: locks.Restarted}, reconnect.Config{Server: "guest"})
 	c, err := nfs3.Mount(ctx, nfs3.Config{Host: "guest", Addr: g.Addr(knfsd.Mountd).Addr(), Export: "/export", Caller: nfs, Dial: dialTCP,
 		MountPort: g.Addr(knfsd.Mountd).Port(), Log: logger, Locks: locks})
 	if err != nil {
@@ -167,12 +176,21 @@ func TestLocksKnfsd(t *testing.T) {
 	// Restarted, and the grace period is ended at once: the locks are reclaimed within it
 	// or taken again after it.
 	must(g.RestartServer(ctx))
-	log.await(t, "0 lost")
+	log.await(t, "0 lost", 1)
 	if linux() {
 		t.Error("after a restart the Linux client has what we hold")
 	}
 	if err := set(2, nfsclient.ReadLock, 5, 5); !errors.Is(err, nfsclient.ErrLocked) {
 		t.Errorf("after a restart another owner of ours: %v", err)
+	}
+
+	// Once more, right after that, and twice: without a call of ours, each is noticed.
+	must(g.RestartServer(ctx))
+	log.await(t, "0 lost", 2)
+	must(g.RestartServer(ctx))
+	log.await(t, "0 lost", 3)
+	if linux() {
+		t.Error("after further restarts the Linux client has what we hold")
 	}
 
 	must(set(1, nfsclient.Unlocked, 0, end))

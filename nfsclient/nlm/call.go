@@ -82,27 +82,14 @@ func (c *Client) once(ctx context.Context, cr nfsclient.Cred, proc uint32, args,
 // until makes a call again until it is answered. On a soft mount it gives up after
 // timeo and retrans.
 func (c *Client) until(ctx context.Context, cr nfsclient.Cred, proc uint32, args, res wire.Message, replyMax int) error {
-	patience := c.cf.Timeo * time.Duration(c.cf.Retrans+1)
 	for began := time.Now(); ; {
 		err := c.once(ctx, cr, proc, args, res, replyMax)
 		if !errors.Is(err, errSilence) {
 			return err
 		}
-		if c.cf.Soft && time.Since(began) >= patience {
+		if c.tooLong(began) {
 			return transport.ErrTimeout
 		}
-	}
-}
-
-// pause waits for a while.
-func (c *Client) pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -17,15 +18,19 @@ import (
 
 // Client takes locks at one server. It implements nfsclient.Locker.
 type Client struct {
-	cf      Config
-	caller  *reconnect.Caller
-	journal *journal
-	prefix  string // of owner handles
+	cf     Config
+	caller *reconnect.Caller
+	// patience is what holds of the Config's now.
+	patience atomic.Pointer[reconnect.Patience]
+	journal  *journal
+	prefix   string // of owner handles
 
 	// ending ends all waiting, and calls the calls that go on without who made them.
 	ending, calls      context.Context
 	endWaits, endCalls context.CancelFunc
 	kick               chan struct{} // holds a token when locks must be recovered
+	held               chan struct{} // … when there are locks and there were none
+	doubt              chan struct{} // … when callbacks may go to another program
 	joined             sync.WaitGroup
 
 	mu      sync.Mutex
@@ -44,6 +49,7 @@ type Client struct {
 	known    bool
 	failure  error
 	failedAt time.Time
+	hearing  hearing
 	// complained is the failure that the log has.
 	complained Failure
 }
@@ -56,12 +62,13 @@ func New(cf Config) *Client {
 	cf.setDefaults()
 	var prefix [16]byte
 	_, _ = rand.Read(prefix[:]) // it never fails
-	c := &Client{cf: cf, prefix: string(prefix[:]), kick: make(chan struct{}, 1),
-		holders: map[key]*holder{}, owners: map[nfsclient.LockOwner]*identity{}}
+	c := &Client{cf: cf, prefix: string(prefix[:]), kick: make(chan struct{}, 1), held: make(chan struct{}, 1), doubt: make(chan struct{}, 1),
+		hearing: hearing{waits: map[*waiter]struct{}{}}, holders: map[key]*holder{}, owners: map[nfsclient.LockOwner]*identity{}}
 	c.ending, c.endWaits = context.WithCancel(context.Background())
 	c.calls, c.endCalls = context.WithCancel(context.Background())
 	d := &Watched{Dialer: &dialer{cf: &c.cf, none: func() error { return c.notRegistered(nil) }}, Lost: c.Restarted}
-	c.caller = reconnect.New(d, reconnect.Config{Server: cf.Host, Timeo: cf.Timeo})
+	c.caller = reconnect.New(d, reconnect.Config{Server: cf.Host, Timeo: cf.Timeo, Account: cf.Account})
+	c.patience.Store(&reconnect.Patience{Timeo: cf.Timeo, Retrans: cf.Retrans, Soft: cf.Soft})
 	c.journal = newJournal(cf.JournalDir, cf.Addr)
 	if left := c.journal.orphans(); len(left) > 0 {
 		c.joined.Go(func() { c.runSweep(left) })
@@ -123,6 +130,8 @@ func last(l nfsclient.Lock) uint64 {
 type answer struct {
 	event event
 	err   error
+	// queued: the server says that it may grant the lock later.
+	queued bool
 }
 
 // take takes a lock. Between two tries others may use the turn: a thread that waits
@@ -135,7 +144,17 @@ func (c *Client) take(ctx context.Context, cr nfsclient.Cred, k key, l nfsclient
 	if err != nil {
 		return err
 	}
+	c.attend()
 	r := ranges.Range{First: l.First, Last: last(l), Exclusive: l.Type == nfsclient.WriteLock}
+	var w *waiter
+	if wait {
+		w = c.begin(h, r)
+		defer c.end(w)
+	}
+	// queued: the server may grant the lock later. woken: it may have, or has restarted.
+	// again: the lock has been waited for.
+	var queued, woken, again bool
+	var a answer
 	m, act, began := machine{at: asking}, actLock, time.Now()
 	for delay := c.cf.firstPause; ; {
 		switch act {
@@ -146,26 +165,28 @@ func (c *Client) take(ctx context.Context, cr nfsclient.Cred, k key, l nfsclient
 				return err
 			}
 			epoch := c.now()
-			answers := c.ask(h, r)
-			var a answer
+			answers := c.ask(h, r, w != nil && c.mayBlock())
 			select {
 			case a = <-answers:
 			case <-ctx.Done():
-				return c.abandon(h, &m, answers, r, ctx.Err())
+				return c.abandon(h, &m, w, answers, r, ctx.Err())
 			case <-c.ending.Done():
-				return c.abandon(h, &m, answers, r, transport.ErrClosed)
+				return c.abandon(h, &m, w, answers, r, transport.ErrClosed)
 			}
 			switch {
 			case a.event != evSilence:
 			case !errors.Is(a.err, errSilence):
-				return c.abandon(h, &m, nil, r, a.err)
+				return c.abandon(h, &m, w, nil, r, a.err)
 			case c.tooLong(began):
-				return c.abandon(h, &m, nil, r, transport.ErrTimeout)
+				return c.abandon(h, &m, w, nil, r, transport.ErrTimeout)
 			}
 			if act, err = m.next(a.event), a.err; m.at == held {
 				c.change(h, h.set.Lock(r))
 				if c.now() != epoch {
 					c.wake()
+				}
+				if queued && again && !woken && !w.asked() {
+					c.missed()
 				}
 			}
 		case actPause:
@@ -176,18 +197,31 @@ func (c *Client) take(ctx context.Context, cr nfsclient.Cred, k key, l nfsclient
 			d := c.cf.gracePause
 			if m.at == waiting {
 				d, delay = delay, min(2*delay, c.cf.lastPause)
+				if a.queued {
+					queued, d = true, c.interval(d)
+				}
+				again = true
 			}
 			h.giveTurn()
-			if err := c.rest(ctx, h, d); err != nil {
-				c.leave(h)
+			if woken, err = c.rest(ctx, h, w, d); err != nil {
+				if queued {
+					c.withdraw(h, w)
+				} else {
+					c.leave(h)
+				}
 				return err
 			}
 			act = m.next(evPause)
 		default:
-			c.exit(h)
 			if m.at == held {
+				c.exit(h)
 				c.works()
 				return nil
+			}
+			if h.giveTurn(); queued {
+				c.withdraw(h, w)
+			} else {
+				c.leave(h)
 			}
 			c.complain(err)
 			return err
@@ -195,40 +229,54 @@ func (c *Client) take(ctx context.Context, cr nfsclient.Cred, k key, l nfsclient
 	}
 }
 
-// tooLong reports whether a request of a soft mount has taken too long.
-func (c *Client) tooLong(began time.Time) bool {
-	return c.cf.Soft && time.Since(began) >= c.cf.Timeo*time.Duration(c.cf.Retrans+1)
+// SetPatience changes how long is waited for a server that was there.
+func (c *Client) SetPatience(p reconnect.Patience) {
+	c.patience.Store(&p)
+	c.caller.SetPatience(reconnect.Patience{Timeo: p.Timeo})
 }
 
-// rest waits without the turn, and then for it.
-func (c *Client) rest(ctx context.Context, h *holder, d time.Duration) error {
-	both, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.ending, cancel)()
-	if err := c.pause(both, d); err != nil {
-		if c.ending.Err() != nil {
-			return transport.ErrClosed
-		}
-		return ctx.Err()
+// tooLong reports whether a request of a soft mount has taken too long.
+func (c *Client) tooLong(began time.Time) bool {
+	p := c.patience.Load()
+	return p.Soft && time.Since(began) >= p.Timeo*time.Duration(p.Retrans+1)
+}
+
+// rest waits without the turn, and then for it. w may be nil; it ends the pause, and
+// woken says so.
+func (c *Client) rest(ctx context.Context, h *holder, w *waiter, d time.Duration) (woken bool, err error) {
+	var wake <-chan struct{}
+	if w != nil {
+		wake = w.woken
 	}
-	return c.takeTurn(ctx, h)
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-wake:
+		woken = true
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-c.ending.Done():
+		return false, transport.ErrClosed
+	}
+	return woken, c.takeTurn(ctx, h)
 }
 
 // ask sends a LOCK. The call goes on when nobody waits for it any more: what it
 // comes to must be known before anything else is asked for the holder.
-func (c *Client) ask(h *holder, r ranges.Range) <-chan answer {
+func (c *Client) ask(h *holder, r ranges.Range, block bool) <-chan answer {
 	out := make(chan answer, 1)
-	c.joined.Go(func() { c.runAsk(h, r, out) })
+	c.joined.Go(func() { c.runAsk(h, r, block, out) })
 	return out
 }
 
-func (c *Client) runAsk(h *holder, r ranges.Range, out chan<- answer) {
-	s, err := c.lock(c.calls, h, r, false)
+func (c *Client) runAsk(h *holder, r ranges.Range, block bool, out chan<- answer) {
+	s, err := c.lock(c.calls, h, r, lockHow{block: block})
 	if err != nil {
-		out <- answer{unanswered(err), err}
+		out <- answer{event: unanswered(err), err: err}
 		return
 	}
-	out <- answer{status(s), c.answered(s)}
+	out <- answer{status(s), c.answered(s), s == wire.Blocked}
 }
 
 // unanswered turns an error of a call into an event. The server has not carried out
@@ -241,18 +289,25 @@ func unanswered(err error) event {
 	return evSilence
 }
 
+// lockHow is what else a LOCK says: it is to be queued at the server if somebody else
+// has the lock; it was granted before the server restarted.
+type lockHow struct{ block, reclaim bool }
+
 // lock makes one LOCK call.
-func (c *Client) lock(ctx context.Context, h *holder, r ranges.Range, reclaim bool) (wire.Stat, error) {
-	// An odd state is that of a host that is up.
-	args := wire.LockArgs{Cookie: cookie(), Exclusive: r.Exclusive, Lock: c.wireLock(h, r.First, r.Last), Reclaim: reclaim, State: 1}
+func (c *Client) lock(ctx context.Context, h *holder, r ranges.Range, how lockHow) (wire.Stat, error) {
+	// An odd state is that of a host that is up. It never changes, as the server is never
+	// told of a restart.
+	args := wire.LockArgs{Cookie: cookie(), Block: how.block, Exclusive: r.Exclusive, Lock: c.wireLock(h, r.First, r.Last), Reclaim: how.reclaim, State: 1}
 	var res wire.Res
 	err := c.once(ctx, h.cred, wire.ProcLock, &args, &res, wire.ResReplyMax)
 	return res.Stat, err
 }
 
 // abandon gives a request up whose LOCK may be granted, and returns why. The caller's
-// turn goes on until nothing of it is left at the server.
-func (c *Client) abandon(h *holder, m *machine, answers <-chan answer, r ranges.Range, why error) error {
+// turn goes on until nothing of it is left at the server, and from now on the server is told
+// that the lock is not wanted.
+func (c *Client) abandon(h *holder, m *machine, w *waiter, answers <-chan answer, r ranges.Range, why error) error {
+	c.forget(w)
 	act := m.next(evGiveUp)
 	if answers == nil {
 		act = m.next(evSilence)
@@ -275,11 +330,15 @@ func (c *Client) runUndo(h *holder, m *machine, act action, answers <-chan answe
 	for act != actNone && c.calls.Err() == nil {
 		switch act {
 		case actListen:
-			act = m.next((<-answers).event)
+			a := <-answers
+			if a.queued {
+				a.event = evSilence // it may yet be granted
+			}
+			act = m.next(a.event)
 		case actUndo:
 			act = m.next(c.undo(c.calls, h, r, cancel))
 		case actPause:
-			_ = c.pause(c.calls, c.cf.gracePause) // its end is seen above
+			_ = nfsclient.Pause(c.calls, c.cf.gracePause) // its end is seen above
 			act = m.next(evPause)
 		}
 	}
@@ -289,7 +348,7 @@ func (c *Client) runUndo(h *holder, m *machine, act action, answers <-chan answe
 func (c *Client) undo(ctx context.Context, h *holder, r ranges.Range, cancel bool) event {
 	var res wire.Res
 	if cancel {
-		args := wire.CancelArgs{Cookie: cookie(), Exclusive: r.Exclusive, Lock: c.wireLock(h, r.First, r.Last)}
+		args := wire.CancelArgs{Cookie: cookie(), Block: true, Exclusive: r.Exclusive, Lock: c.wireLock(h, r.First, r.Last)}
 		if err := c.once(ctx, h.cred, wire.ProcCancel, &args, &res, wire.ResReplyMax); err != nil {
 			return unanswered(err)
 		}
@@ -304,7 +363,7 @@ func (c *Client) undo(ctx context.Context, h *holder, r ranges.Range, cancel boo
 		}
 	}
 	for _, had := range h.set.Within(r.First, r.Last) {
-		s, err := c.lock(ctx, h, had, false)
+		s, err := c.lock(ctx, h, had, lockHow{})
 		if err != nil {
 			return unanswered(err)
 		}
@@ -343,7 +402,7 @@ func (c *Client) release(ctx context.Context, k key, l nfsclient.Lock) error {
 		if act == actUndo {
 			e = c.undo(ctx, h, r, false)
 		} else {
-			_ = c.pause(ctx, c.cf.gracePause) // its end is seen below
+			_ = nfsclient.Pause(ctx, c.cf.gracePause) // its end is seen below
 		}
 		if ctx.Err() != nil || c.tooLong(began) {
 			m.at = undoing
@@ -378,7 +437,7 @@ func (c *Client) TestLock(ctx context.Context, cr nfsclient.Cred, fh nfsclient.H
 		case wire.Denied:
 			return holderOf(&res.Holder), nil
 		case wire.DeniedGracePeriod:
-			if err := c.pause(ctx, c.cf.gracePause); err != nil {
+			if err := nfsclient.Pause(ctx, c.cf.gracePause); err != nil {
 				return nil, err
 			}
 			continue
@@ -406,6 +465,12 @@ func (c *Client) works() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.complained = 0
+}
+
+// attend starts what looks after locks, with the first that is asked for.
+func (c *Client) attend() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !c.started && !c.closed {
 		c.started = true
 		c.joined.Go(c.runRecover)
@@ -429,6 +494,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	c.endWaits()
+	c.hearing.running.Wait()
 	stop := context.AfterFunc(ctx, c.endCalls)
 	all := ranges.Range{Last: ranges.End}
 	for _, h := range left {
@@ -442,6 +508,7 @@ func (c *Client) Close(ctx context.Context) error {
 		c.runUndo(h, &machine{at: undoing}, actUndo, nil, all, false)
 	}
 	c.joined.Wait()
+	c.deafen(ctx)
 	stop()
 	c.endCalls()
 	return errors.Join(c.caller.Close(), c.journal.close())

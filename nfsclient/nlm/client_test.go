@@ -116,30 +116,21 @@ func (r *rig) settled(c *Client) {
 // A signal while the LOCK is at the server, which grants it: it is given back, but
 // for what was held before.
 func TestLateGrantIsGivenBack(t *testing.T) {
-	stop, arrived := make(chan struct{}), make(chan struct{}, 8)
-	var hold atomic.Bool
-	r := newRig(t, func(cfg *nfsd.Config) {
-		cfg.Faults = &nfsd.Faults{After: func(_ context.Context, e nfsd.Event) nfsd.Action {
-			if e.Prog == wire.Program && e.Proc == wire.ProcLock && hold.CompareAndSwap(true, false) {
-				arrived <- struct{}{}
-				<-stop
-			}
-			return nfsd.Proceed
-		}}
-	})
+	var late lateLock
+	r := newRig(t, late.answers())
 	a, b := r.client(), r.client()
 	r.must(r.set(a, 1, rd, 10, 19))
-	hold.Store(true)
+	late.hold.Store(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.wait(ctx, a, 1, wr, 0, whole) }()
-	<-arrived
+	<-late.arrived
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	r.denied(r.set(b, 1, wr, 0, 0)) // granted by the server, and nobody's
-	close(stop)
+	close(late.stop)
 	r.must(r.wait(t.Context(), b, 1, wr, 0, 9))
 	r.must(r.wait(t.Context(), b, 1, wr, 20, whole))
 	r.must(r.wait(t.Context(), b, 1, rd, 10, 19))

@@ -3,8 +3,8 @@
 //
 // It owns its TCP connection (NLM never travels over RDMA: RFC 8267 section 5.1), whose
 // port it asks rpcbind for each time it connects; what each owner holds in each file;
-// and the journal of that. It refuses to know of processes, flock and paths, to queue
-// requests at the server, and to free what it did not lock.
+// and the journal of that. It refuses to know of processes, flock and paths, and to free
+// what it did not lock.
 //
 // # Owners
 //
@@ -14,17 +14,20 @@
 //
 // NLM_FREE_ALL and SM_NOTIFY are never sent: such servers take them for the
 // host's, and would free the locks of the kernel's client and of every other mount.
-// For the same reason nothing is registered at rpcbind here, where the kernel's
-// lockd and rpc.statd may come to stand: there are no callbacks, neither GRANTED nor
-// SM_NOTIFY.
 //
 // # Normal operation
 //
-// A LOCK never blocks at the server. If somebody else has the lock it is asked for
-// again after 10 ms, and at growing intervals up to a second: that is not fair, but no
-// lock is ever granted to a client that has gone. Deadlock is not noticed: between
-// processes of one mount that is for the caller (cache/locks), between mounts nobody
-// does. While the server is in its grace period every request, TEST and UNLOCK too, is made
+// If somebody else has a lock that is to be waited for, it is asked for again after 10 ms, and
+// at growing intervals up to a second: that is not fair, but no lock is ever granted to a
+// client that has gone. Where callbacks could be registered (nlm/callback) the LOCK says
+// block, so that the server may queue it and notices deadlocks between mounts; those between
+// processes of one mount are for the caller (cache/locks). The server's GRANTED wakes the
+// waiter, who asks once more, in his turn, and is answered at once: what a holder has is
+// changed by nothing else. A server that has called back is polled each 30 s, until
+// polling has got a lock of which it did not tell: Linux 6.7 to 6.12 says BLOCKED and never
+// calls, and rpcbind may send its calls elsewhere. GRANTED is answered so only while somebody
+// waits for that lock, or holds it. Who gives up is forgotten first, then CANCEL and UNLOCK
+// are sent: of a GRANTED in between one of the two takes the lock back. While the server is in its grace period every request, TEST and UNLOCK too, is made
 // again each second until it is over. Calls for one owner in one file are made one
 // after the other; between two tries others of that owner have their turn. A request
 // that is not answered within 5 s is made again: Linux drops those that conflict with a
@@ -37,9 +40,11 @@
 //
 // # Recovery
 //
-// That the server may have restarted is seen by the loss of the connection, which a
-// call every 30 s keeps alive and tests while locks are held, by the loss of one of NFS
-// (Watched), and by a write verifier that has changed (Restarted). Each range is then
+// That the server may have restarted is seen by the loss of the connection, by the loss of
+// one of NFS (Watched), by a write verifier that has changed (Restarted), and by SM_NOTIFY from
+// its address, once for each state number. While locks are held a call every 5 s tests
+// both connections; NFS is called, too, before locks are recovered, so that it has a
+// connection whose loss shows the next restart (Config.Probe). Each range is then
 // asked for with the reclaim flag, and, if the server is not in its grace period,
 // without: it is granted if it is still ours, or free again; whether somebody had it in
 // between cannot be known, and the log counts these. What somebody else has by then, or
@@ -60,8 +65,8 @@
 //
 // # Goroutines
 //
-// runAsk of each LOCK, so that its answer is not lost with its caller; runUndo of what
-// goes on without its caller; runRecover from the first lock on; runSweep if there is
+// Those of nlm/callback; runWithdraw of a LOCK that was queued and is given up; runAsk of each LOCK, so that its answer is not lost with its caller; runUndo of what
+// goes on without its caller; runRecover from the first lock on, which serves callbacks; runSweep if there is
 // a dead process's journal; runWatch of each connection. Close joins them all.
 //
 // # Locks

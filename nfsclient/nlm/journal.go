@@ -217,8 +217,10 @@ func (c *Client) write(h *holder) (err error) {
 	return nil
 }
 
-// runSweep gives back what processes held that were killed.
+// runSweep gives back what processes held that were killed. What they waited for may yet
+// be granted, which callbacks then deny.
 func (c *Client) runSweep(left []*orphan) {
+	c.attend()
 	for _, o := range left {
 		n := 0
 		for _, e := range o.entries {
@@ -249,6 +251,6 @@ func (c *Client) sweep(e *entry) bool {
 		case err == nil && res.Stat != wire.DeniedGracePeriod:
 			return true // of a file that is gone nothing is held
 		}
-		_ = c.pause(c.ending, c.cf.gracePause) // its end is seen above
+		_ = nfsclient.Pause(c.ending, c.cf.gracePause) // its end is seen above
 	}
 }

@@ -153,6 +153,9 @@ func (c *Client) newOH() string {
 func (c *Client) change(h *holder, set ranges.Set) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.heldRanges == 0 && len(set) > 0 {
+		signal(c.held)
+	}
 	c.heldRanges += len(set) - len(h.set)
 	h.set = set
 }

@@ -1,6 +1,7 @@
 package nlm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -18,18 +19,14 @@ func (c *Client) Restarted() {
 	c.epoch++
 	held := c.heldRanges > 0
 	c.mu.Unlock()
+	c.wakeWaits()
 	if held { // what is being taken looks at epoch
 		c.wake()
 	}
 }
 
 // wake has locks recovered.
-func (c *Client) wake() {
-	select {
-	case c.kick <- struct{}{}:
-	default:
-	}
-}
+func (c *Client) wake() { signal(c.kick) }
 
 func (c *Client) now() uint64 {
 	c.mu.Lock()
@@ -37,35 +34,60 @@ func (c *Client) now() uint64 {
 	return c.epoch
 }
 
-// runRecover recovers locks whenever the server may have lost them, and calls it
-// now and then while some are held.
+// runRecover serves callbacks, recovers locks whenever the server may have lost them, and
+// calls it now and then while some are held.
 func (c *Client) runRecover() {
-	t := time.NewTicker(c.cf.heartbeat)
+	c.listen()
+	t := time.NewTimer(c.cf.heartbeat)
 	defer t.Stop()
+	// silent: NFS did not answer when the locks were recovered. A restart after that would
+	// not show as the loss of its connection.
+	silent := false
 	for {
 		select {
 		case <-c.ending.Done():
 			return
 		case <-c.kick:
-			c.recover()
+			silent = !c.recover()
+		case <-c.held:
+			t.Reset(c.cf.heartbeat)
+		case <-c.doubt:
+			c.stillFound()
 		case <-t.C:
 			c.mu.Lock()
 			any := c.heldRanges > 0
 			c.mu.Unlock()
-			if any {
-				// What is wrong shows as a connection that is lost.
-				_ = c.once(c.ending, nfsclient.Cred{}, wire.ProcNull, nil, nil, 0)
+			if !any {
+				break // held starts the timer again
 			}
+			// What is wrong shows as a connection that is lost.
+			_ = c.once(c.ending, nfsclient.Cred{}, wire.ProcNull, nil, nil, 0)
+			if c.probe() && silent {
+				silent = false
+				c.Restarted()
+			}
+			t.Reset(c.cf.heartbeat)
 		}
 	}
+}
+
+// probe makes sure that there is a connection of NFS, whose loss shows the next
+// restart. It reports whether the server has answered.
+func (c *Client) probe() bool {
+	if c.cf.Probe == nil {
+		return true
+	}
+	bounded, cancel := context.WithTimeout(c.ending, c.cf.tryTimeout)
+	defer cancel()
+	return c.cf.Probe(bounded) == nil
 }
 
 // tally is what came of the locks that were held.
 type tally struct{ reclaimed, retaken, lost int }
 
 // recover gets the locks of all holders back, those first for which the server
-// needs no more time.
-func (c *Client) recover() {
+// needs no more time. It reports whether NFS has answered before.
+func (c *Client) recover() (answered bool) {
 	c.mu.Lock()
 	var queue []*holder
 	for _, h := range c.holders {
@@ -76,8 +98,9 @@ func (c *Client) recover() {
 	}
 	c.mu.Unlock()
 	if len(queue) == 0 {
-		return
+		return true
 	}
+	answered = c.probe()
 	c.cf.Log.Info(fmt.Sprintf("locks on %s: the server may have restarted: getting the locks of %d owners back", c.cf.Host, len(queue)))
 	var t tally
 	unable := map[*holder]int{}
@@ -97,10 +120,11 @@ func (c *Client) recover() {
 			}
 		}
 		if queue = again; len(queue) > 0 {
-			_ = c.pause(c.ending, c.cf.gracePause) // its end is seen above
+			_ = nfsclient.Pause(c.ending, c.cf.gracePause) // its end is seen above
 		}
 	}
 	c.cf.Log.Info(fmt.Sprintf("locks on %s: %d reclaimed, %d taken again outside of the grace period, %d lost", c.cf.Host, t.reclaimed, t.retaken, t.lost))
+	return answered
 }
 
 // restore gets back what h holds, with the turn. It reports whether that is settled;
@@ -114,7 +138,7 @@ func (c *Client) restore(h *holder, t *tally, unable map[*holder]int) bool {
 		act := m.next(evRestart)
 		for act == actReclaim || act == actLock {
 			reclaimed = act == actReclaim
-			s, err := c.lock(c.calls, h, r, reclaimed)
+			s, err := c.lock(c.calls, h, r, lockHow{reclaim: reclaimed})
 			switch {
 			case c.ending.Err() != nil:
 				return true // Close gives back what there is

@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/nfsclient/ranges"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/transport"
@@ -215,5 +217,25 @@ func write(t *testing.T, dir, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// lateLock has a server keep the answer to one LOCK back.
+type lateLock struct {
+	hold          atomic.Bool   // the next LOCK is the one
+	arrived, stop chan struct{} // it was carried out; closed, its answer goes out
+}
+
+// answers configures the server.
+func (l *lateLock) answers() func(*nfsd.Config) {
+	l.arrived, l.stop = make(chan struct{}, 1), make(chan struct{})
+	return func(cfg *nfsd.Config) {
+		cfg.Faults = &nfsd.Faults{After: func(_ context.Context, e nfsd.Event) nfsd.Action {
+			if e.Prog == wire.Program && e.Proc == wire.ProcLock && l.hold.CompareAndSwap(true, false) {
+				l.arrived <- struct{}{}
+				<-l.stop
+			}
+			return nfsd.Proceed
+		}}
 	}
 }

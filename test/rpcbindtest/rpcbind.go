@@ -66,6 +66,25 @@ func (b *Rpcbind) Refuse() {
 	b.refuse = true
 }
 
+// Add makes a registration of somebody else's.
+func (b *Rpcbind) Add(prog, vers uint32, netid, addr string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list = append(b.list, wire.Rpcb{Program: prog, Version: vers, NetID: netid, Addr: addr})
+}
+
+// Replace gives the registrations of a program another address, as if its owner had
+// been another from the beginning.
+func (b *Rpcbind) Replace(prog uint32, addr string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.list {
+		if b.list[i].Program == prog {
+			b.list[i].Addr = addr
+		}
+	}
+}
+
 // Serve is transport.Handler.
 func (b *Rpcbind) Serve(_ context.Context, q *transport.Request) transport.AcceptStat {
 	b.mu.Lock()

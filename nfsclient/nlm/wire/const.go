@@ -26,14 +26,10 @@ const (
 	ProcFreeAll    = 23
 )
 
-// Procedures of NSM 1.
+// Procedures of NSM 1: those that a server calls. The others are between a lock manager
+// and the status monitor of its own host.
 const (
 	NSMNull       = 0
-	NSMStat       = 1
-	NSMMon        = 2
-	NSMUnmon      = 3
-	NSMUnmonAll   = 4
-	NSMSimuCrash  = 5
 	NSMNotifyProc = 6
 )
 
@@ -48,16 +44,13 @@ const (
 	MaxHandle = 64
 	// MaxMonName is SM_MAXSTRLEN.
 	MaxMonName = 1024
-	// PrivSize is the length of what a monitor gives back to who asked it.
-	PrivSize = 16
 )
 
 // The largest results of each procedure, in bytes.
 const (
-	sizeNetObj      = 4 + MaxNetObj
-	ResReplyMax     = sizeNetObj + 4
-	TestReplyMax    = ResReplyMax + 4 + 4 + sizeNetObj + 8 + 8
-	NSMStatReplyMax = 8
+	sizeNetObj   = 4 + MaxNetObj
+	ResReplyMax  = sizeNetObj + 4
+	TestReplyMax = ResReplyMax + 4 + 4 + sizeNetObj + 8 + 8
 )
 
 // Stat is nlm4_stats (RFC 1813 section 6.2).

@@ -53,10 +53,6 @@ var messages = map[kind]func() Message{
 	{Program, ProcGrantedRes, false}: message[Res](), {Program, ProcGrantedRes, true}: message[void](),
 	{Program, ProcNMLock, false}: message[LockArgs](), {Program, ProcNMLock, true}: message[Res](),
 	{Program, ProcFreeAll, false}: message[Notify](), {Program, ProcFreeAll, true}: message[void](),
-	{NSMProgram, NSMStat, false}: message[MonName](), {NSMProgram, NSMStat, true}: message[MonRes](),
-	{NSMProgram, NSMMon, false}: message[Mon](), {NSMProgram, NSMMon, true}: message[MonRes](),
-	{NSMProgram, NSMUnmon, false}: message[MonID](), {NSMProgram, NSMUnmon, true}: message[MonState](),
-	{NSMProgram, NSMUnmonAll, false}: message[MyID](), {NSMProgram, NSMUnmonAll, true}: message[MonState](),
 	{NSMProgram, NSMNotifyProc, false}: message[StateChange](), {NSMProgram, NSMNotifyProc, true}: message[void](),
 }
 
@@ -98,14 +94,6 @@ var written = []struct {
 	{kind{Program, ProcGrantedMsg, false}, &TestArgs{Cookie: "k", Exclusive: true, Lock: someLock}, "00000001 6b000000 00000001" + someHex},
 	{kind{Program, ProcGrantedRes, false}, &Res{Cookie: "k", Stat: Granted}, "00000001 6b000000 00000000"},
 	{kind{Program, ProcFreeAll, false}, &Notify{Name: "host", State: 5}, "00000004 686f7374 00000005"},
-	{kind{NSMProgram, NSMStat, false}, &MonName{Name: "host"}, "00000004 686f7374"},
-	{kind{NSMProgram, NSMStat, true}, &MonRes{Failed: true, State: -1}, "00000001 ffffffff"},
-	{kind{NSMProgram, NSMMon, false}, &Mon{ID: MonID{Name: "s", ID: MyID{Name: "m", Prog: 100021, Vers: 4, Proc: 16}}, Priv: [16]byte{1, 15: 2}},
-		"00000001 73000000 00000001 6d000000 000186b5 00000004 00000010 01000000 00000000 00000000 00000002"},
-	{kind{NSMProgram, NSMUnmon, false}, &MonID{Name: "s", ID: MyID{Name: "m", Prog: 1, Vers: 2, Proc: 3}},
-		"00000001 73000000 00000001 6d000000 00000001 00000002 00000003"},
-	{kind{NSMProgram, NSMUnmon, true}, &MonState{State: 9}, "00000009"},
-	{kind{NSMProgram, NSMUnmonAll, false}, &MyID{Name: "m", Prog: 1, Vers: 2, Proc: 3}, "00000001 6d000000 00000001 00000002 00000003"},
 	{kind{NSMProgram, NSMNotifyProc, false}, &StateChange{Name: "server", State: 7}, "00000006 736572766572 0000 00000007"},
 }
 
@@ -148,7 +136,6 @@ func TestRejects(t *testing.T) {
 		"holder without a denial":    {kind{Program, ProcTest, true}, "00000000 00000000 00000001 00000001 00000000 0000000000000000 0000000000000000"},
 		"name of 1026 bytes":         {kind{Program, ProcFreeAll, false}, opaque(1026) + "00000000"},
 		"monitored name of 1025":     {kind{NSMProgram, NSMNotifyProc, false}, opaque(1025) + "00000000"},
-		"sm_res 2":                   {kind{NSMProgram, NSMStat, true}, "00000002 00000000"},
 	} {
 		if m, err := decode(c.kind, unhex(t, c.hex)); err == nil {
 			t.Errorf("%s: accepted as %+v", name, m)
@@ -165,7 +152,6 @@ func TestReplyBoundsAreExact(t *testing.T) {
 	}{
 		"res":  {&Res{Cookie: obj}, ResReplyMax},
 		"test": {&TestRes{Cookie: obj, Stat: Denied, Holder: Holder{OH: obj}}, TestReplyMax},
-		"stat": {&MonRes{}, NSMStatReplyMax},
 	} {
 		var w xdr.Writer
 		c.m.Append(&w)
