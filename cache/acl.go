@@ -93,9 +93,10 @@ func (c *Cache) SetACL(ctx context.Context, cr nfsclient.Cred, i *Inode, isDefau
 	if c.acls == nil || i.typ == nfsclient.SymbolicLink {
 		return nfsclient.ErrNotSupported
 	}
-	if c.cfg.ReadOnly {
-		return localError("SETACL", nfsclient.ErrReadOnly)
+	if err := c.altering.begin("SETACL"); err != nil {
+		return err
 	}
+	defer c.altering.end()
 	dir := i.typ == nfsclient.Directory
 	var acl nfsclient.ACL
 	switch {

@@ -18,10 +18,11 @@ func (c *Cache) since(t time.Time) time.Duration { return t.Sub(c.born) }
 
 // rules are those of i's type.
 func (i *Inode) rules() coherence.Rules {
+	p := i.c.policy.Load()
 	if i.typ == nfsclient.Directory {
-		return coherence.Rules{Type: i.typ, Min: i.c.cfg.AcDirMin, Max: i.c.cfg.AcDirMax}
+		return coherence.Rules{Type: i.typ, Min: p.AcDirMin, Max: p.AcDirMax}
 	}
-	return coherence.Rules{Type: i.typ, Min: i.c.cfg.AcRegMin, Max: i.c.cfg.AcRegMax}
+	return coherence.Rules{Type: i.typ, Min: p.AcRegMin, Max: p.AcRegMax}
 }
 
 // fresh reports whether the attributes are fresh; mu is held.
@@ -29,6 +30,14 @@ func (i *Inode) fresh(now time.Time) bool { return i.node.Fresh(i.c.since(now)) 
 
 // ttl is how long they stay fresh; mu is held.
 func (i *Inode) ttl(now time.Time) time.Duration { return i.node.TTL(i.c.since(now)) }
+
+// nameTTL is how long the kernel may cache names in the directory; mu is held.
+func (i *Inode) nameTTL(now time.Time) time.Duration {
+	if i.c.cfg.Names == NoNames {
+		return 0
+	}
+	return i.ttl(now)
+}
 
 // setID is the mode bits suid and sgid.
 const setID = 0o6000
@@ -74,6 +83,7 @@ func (i *Inode) apply(e coherence.Effect) {
 	if e&coherence.Foreign == 0 {
 		return
 	}
+	i.c.foreign.Store(i.c.gen.Add(1))
 	i.detachSpans(0, maxOffset)
 	i.forgetNames(true)
 	if i.typ == nfsclient.Regular || i.typ == nfsclient.SymbolicLink {
@@ -117,9 +127,11 @@ func (c *Cache) GetSize(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 	if i.fresh(now) && i.pages.State() == coherence.Current {
 		a, ttl := i.outward(), i.attrTTL(now)
 		i.mu.Unlock()
+		c.counts.attributeHits.Add(1)
 		return a, ttl, nil
 	}
 	i.mu.Unlock()
+	c.counts.attributeMisses.Add(1)
 	if err := c.revalidate(ctx, cr, i); err != nil {
 		return nfsclient.Attr{}, 0, err
 	}

@@ -37,6 +37,8 @@ type Cache struct {
 	gen atomic.Uint64
 	// staleGen is when a handle was last found stale.
 	staleGen atomic.Uint64
+	// foreign is when another client was last seen to have changed something.
+	foreign atomic.Uint64
 
 	born time.Time // when New was called
 
@@ -55,8 +57,13 @@ type Cache struct {
 	// unreliable: the log says that COMMITs do not match.
 	unreliable atomic.Bool
 
-	polls polls
-	locks fileLocks
+	counts counters
+
+	policy   atomic.Pointer[policy]
+	altering writers
+	polls    polls
+	repoll   chan struct{} // capacity 1: the policy has changed
+	locks    fileLocks
 
 	mu      sync.Mutex
 	ended   bool                   // no goroutine may be started any more
@@ -106,10 +113,6 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	if cfg.WriteDelay == 0 {
 		cfg.WriteDelay = 3 * time.Second
 	}
-	if cfg.NoAC {
-		cfg.AcRegMin, cfg.AcRegMax, cfg.AcDirMin, cfg.AcDirMax = 0, 0, 0, 0
-		cfg.ReadAhead = 0
-	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -121,8 +124,10 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		flush: make(chan struct{}, 1), room: make(chan struct{}), noticed: make(chan struct{}, 1),
 		opened: map[*Inode]struct{}{},
 		dirty:  map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, places: map[*Inode]place{}, sillies: map[*Inode]*silly{},
-		polls: polls{files: map[*Inode]*poll{}},
+		polls: polls{files: map[*Inode]*poll{}}, repoll: make(chan struct{}, 1), altering: writers{none: make(chan struct{}, 1)},
 	}
+	c.policy.Store(policyOf(cfg.times(), cfg.ReadAhead))
+	c.altering.barred.Store(cfg.ReadOnly)
 	c.wbConfig = writeback.Config{Block: cfg.WSize, Share: maxShare, MaxDirty: cfg.MaxDirty, Delay: cfg.WriteDelay}
 	c.maxSize = maxOffset
 	if m := info.MaxFileSize; m > 0 && m < uint64(maxOffset) {
@@ -144,6 +149,9 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	c.root.note(st, &a)
 	c.root.mu.Unlock()
 	cl.Watch(c)
+	if r, ok := cl.(nfsclient.Rerooter); ok {
+		r.WatchRoot(c.rerooted)
+	}
 	pool.SetPressure(c.underPressure)
 	c.spawn(func() { c.runFlusher(c.life) })
 	if cfg.Kernel != nil {
@@ -201,6 +209,9 @@ func (c *Cache) Sync(ctx context.Context) error {
 func (c *Cache) Close(ctx context.Context) error {
 	var errs []error
 	c.cl.Watch(nil)
+	if r, ok := c.cl.(nfsclient.Rerooter); ok {
+		r.WatchRoot(nil)
+	}
 	if err := c.Sync(ctx); err != nil {
 		errs = append(errs, err)
 	}

@@ -36,7 +36,7 @@ func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, chil
 		dir.node.Incomplete()
 	default:
 		dir.setName(name, child).shown = true
-		ttl = dir.ttl(c.cfg.Now())
+		ttl = dir.nameTTL(c.cfg.Now())
 	}
 	listed := dir.inListing
 	dir.inListing = false
@@ -55,6 +55,10 @@ func (c *Cache) changed(st stamp, dir *Inode, w nfsclient.Wcc, name string, chil
 // opened as by Open, if the user may. A size in s is ignored: mode.Truncate says
 // that.
 func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, s nfsclient.SetAttr, exclusive bool, mode OpenMode) (Entry, *File, error) {
+	if err := c.altering.begin("CREATE"); err != nil {
+		return Entry{}, nil, err
+	}
+	defer c.altering.end()
 	s.Size = nil
 	st := dir.begin()
 	m, err := c.cl.Create(ctx, cr, dir.h, name, s, exclusive || !opensAnew(s.Mode, mode), mode.server())
@@ -107,6 +111,10 @@ func (c *Cache) openFound(ctx context.Context, cr nfsclient.Cred, dir *Inode, na
 
 // Mkdir makes a directory.
 func (c *Cache) Mkdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, s nfsclient.SetAttr) (Entry, error) {
+	if err := c.altering.begin("MKDIR"); err != nil {
+		return Entry{}, err
+	}
+	defer c.altering.end()
 	st := dir.begin()
 	m, err := c.cl.Mkdir(ctx, cr, dir.h, name, s)
 	e, err := c.made(ctx, st, cr, dir, name, m, err)
@@ -120,6 +128,10 @@ func (c *Cache) Mkdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name s
 
 // Symlink makes a symbolic link to target.
 func (c *Cache) Symlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name, target string, s nfsclient.SetAttr) (Entry, error) {
+	if err := c.altering.begin("SYMLINK"); err != nil {
+		return Entry{}, err
+	}
+	defer c.altering.end()
 	st := dir.begin()
 	m, err := c.cl.Symlink(ctx, cr, dir.h, name, target, s)
 	return c.made(ctx, st, cr, dir, name, m, err)
@@ -128,6 +140,10 @@ func (c *Cache) Symlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name
 // Mknod makes a device, socket or FIFO. A regular file is one that Create
 // makes and closes.
 func (c *Cache) Mknod(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string, kind nfsclient.FileType, dev nfsclient.Device, s nfsclient.SetAttr) (Entry, error) {
+	if err := c.altering.begin("MKNOD"); err != nil {
+		return Entry{}, err
+	}
+	defer c.altering.end()
 	st := dir.begin()
 	var m nfsclient.Made
 	var err error
@@ -143,6 +159,10 @@ func (c *Cache) Mknod(ctx context.Context, cr nfsclient.Cred, dir *Inode, name s
 
 // Link makes name in dir another name of i.
 func (c *Cache) Link(ctx context.Context, cr nfsclient.Cred, i, dir *Inode, name string) (Entry, error) {
+	if err := c.altering.begin("LINK"); err != nil {
+		return Entry{}, err
+	}
+	defer c.altering.end()
 	st := dir.begin()
 	a, w, err := c.cl.Link(ctx, cr, i.h, dir.h, name)
 	if err != nil {
@@ -199,6 +219,10 @@ func (c *Cache) mayBeRelinked(ctx context.Context, i *Inode) {
 // Unlink removes a name that is no directory's. A file that is open here gets
 // another name, and is removed when it is closed (sillyrename).
 func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) error {
+	if err := c.altering.begin("REMOVE"); err != nil {
+		return err
+	}
+	defer c.altering.end()
 	child, err := c.target(ctx, cr, dir, name)
 	if err != nil {
 		return err
@@ -233,6 +257,10 @@ func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 // Rmdir removes an empty directory. One that holds a file that was removed
 // while open is not empty for the server, as with any NFS client: ENOTEMPTY.
 func (c *Cache) Rmdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) error {
+	if err := c.altering.begin("RMDIR"); err != nil {
+		return err
+	}
+	defer c.altering.end()
 	child, err := c.target(ctx, cr, dir, name)
 	if err != nil {
 		return err
@@ -261,6 +289,10 @@ func (c *Cache) Rmdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name s
 // Rename gives a file another name, replacing a file that has it. If that file is
 // open here, it is removed when it is closed.
 func (c *Cache) Rename(ctx context.Context, cr nfsclient.Cred, from *Inode, fromName string, to *Inode, toName string) error {
+	if err := c.altering.begin("RENAME"); err != nil {
+		return err
+	}
+	defer c.altering.end()
 	moved, err := c.target(ctx, cr, from, fromName)
 	if err != nil {
 		return err

@@ -155,6 +155,46 @@ func (f *fake) foreignRemove(dir nfsclient.Handle, name string) {
 	}
 }
 
+// TestOwnDirectoryIsProved: the server is asked for a new name in an own directory when it
+// has not shown the directory's state for acregmin, or not since another client was seen
+// anywhere in the mount; the answer serves for the names that follow.
+func TestOwnDirectoryIsProved(t *testing.T) {
+	srv, k := newFake(t), newClock()
+	cfg := testConfig()
+	cfg.Now, cfg.AcRegMin = k.now, 3*time.Second
+	c := newCache(t, srv, cfg)
+	dir, elsewhere := mkdir(t, c, c.Root(), "dir"), mkdir(t, c, c.Root(), "elsewhere")
+	srv.lookups(t, c, dir, "first") // the user may look
+	asks := func(when string, want int) {
+		t.Helper()
+		for n := range 2 { // the second name is known by the answer for the first
+			if got := srv.lookups(t, c, dir, fmt.Sprint(when, n)); got != want {
+				t.Errorf("%s: %d LOOKUPs of a new name, want %d", when, got, want)
+			}
+			want = 0
+		}
+	}
+	asks("at once", 0)
+	k.advance(cfg.AcRegMin - 1)
+	asks("just before acregmin", 0)
+	mkdir(t, c, dir, "sub") // shows the state
+	k.advance(cfg.AcRegMin - 1)
+	asks("after an own change", 0)
+	k.advance(1)
+	asks("after acregmin", 1)
+	srv.foreignIn(elsewhere.h, "theirs")
+	check(t, c.revalidate(ctx, alice, elsewhere))
+	asks("after a sign of another client", 1)
+
+	if e, err := c.Lookup(ctx, alice, dir, "theirs"); status(err) != nfsclient.ErrNoEnt || e.EntryTTL != cfg.AcRegMin {
+		t.Errorf("a name without a call: %v, to be believed for %v, want %v", err, e.EntryTTL, cfg.AcRegMin)
+	}
+	srv.foreignIn(dir.h, "theirs")
+	k.advance(cfg.AcRegMin)
+	e := must[Entry](t)(c.Lookup(ctx, alice, dir, "theirs"))
+	c.Forget(e.Inode, 1)
+}
+
 // TestAnothersDirectoryIsAsked: a name that another client has just made is seen at
 // the first look, in a directory that was not made here.
 func TestAnothersDirectoryIsAsked(t *testing.T) {

@@ -16,10 +16,16 @@ type Config struct {
 	// what the server takes and to bufpool.MaxSize.
 	RSize, WSize int
 	// AcRegMin to AcDirMax are acregmin to acdirmax of nfs(5): how long attributes
-	// are fresh. All are ignored with NoAC.
+	// are fresh, until Cache.SetTimes. All are ignored with NoAC.
 	AcRegMin, AcRegMax, AcDirMin, AcDirMax time.Duration
 	// NoAC never uses cached attributes or names, and writes through.
-	NoAC     bool
+	NoAC bool
+	// NoCTO opens a file by rights and attributes that are fresh, without asking the
+	// server whether it has changed: nocto of nfs(5).
+	NoCTO bool
+	// Names says which names are cached.
+	Names Names
+	// ReadOnly refuses changes, until Cache.SetReadWrite.
 	ReadOnly bool
 	// ReadAhead bounds an open file's read-ahead window, in bytes; 0: none.
 	ReadAhead int
@@ -30,6 +36,9 @@ type Config struct {
 	// WriteDelay is how long a partly filled buffer waits for more before it
 	// is sent; 0 means 3 s.
 	WriteDelay time.Duration
+	// Subjects gives the calls of background goroutines a transport.Subject, the path of the
+	// file; it costs an allocation each.
+	Subjects bool
 	// Kernel may be nil.
 	Kernel Kernel
 	// Log may be nil. It gets what no caller can be told: data lost in the
@@ -38,6 +47,15 @@ type Config struct {
 	// Now may be nil: time.Now.
 	Now func() time.Time
 }
+
+// Names says which names are cached, as lookupcache= of nfs(5).
+type Names uint8
+
+const (
+	AllNames      Names = iota // those that exist, and those that do not
+	ExistingNames              // that a name does not exist is asked anew each time
+	NoNames
+)
 
 // Kernel sends notifications to the kernel. The cache calls it on goroutines of its
 // own and with no lock held, so that an implementation may wait for requests that are
@@ -100,8 +118,11 @@ func (cfg *Config) check() error {
 		return fmt.Errorf("cache: rsize %d, wsize %d: must be positive", cfg.RSize, cfg.WSize)
 	case cfg.ReadAhead < 0 || cfg.MaxDirty < 0 || cfg.WriteDelay < 0:
 		return fmt.Errorf("cache: negative read-ahead, dirty limit or write delay")
-	case cfg.AcRegMin < 0 || cfg.AcDirMin < 0 || cfg.AcRegMax < cfg.AcRegMin || cfg.AcDirMax < cfg.AcDirMin:
-		return fmt.Errorf("cache: attribute timeouts: maximum below minimum")
 	}
-	return nil
+	t := cfg.times()
+	return t.check()
+}
+
+func (cfg *Config) times() Times {
+	return Times{cfg.AcRegMin, cfg.AcRegMax, cfg.AcDirMin, cfg.AcDirMax, cfg.NoAC}
 }

@@ -55,8 +55,9 @@
 // replies that are still outstanding. A name is served from memory only to a user
 // whose LOOKUP right is known; users are told apart by uid, gid and all groups. A
 // directory that Mkdir has made has no names but those in memory until someone else
-// changes it, a reply is lost or a name is dropped: LOOKUP is not asked for others
-// (coherence.Node.Complete). With
+// changes it, a reply is lost or a name is dropped: LOOKUP is not asked for others within
+// acregmin of the last reply that has shown its state, and only if no change of another
+// client was seen since, in whatever directory (coherence.Node.Complete). With
 // NoAC nothing is fresh, and writes go through. When a handle is found stale, each
 // directory's name is looked up once more before it is used, so that the kernel's
 // second walk along a path that was replaced finds the new one.
@@ -67,6 +68,11 @@
 // opens it again at once (relist).
 // The first change of ours in a directory after a listing that showed it makes the
 // kernel ignore what that says of it.
+//
+// When the client has found another directory for a root that the server did not know any
+// more, nothing that is cached is believed (rerooted). SetTimes, SetReadOnly and SetReadWrite
+// change a Config in use; files open for writing and changes under way keep a mount from
+// becoming read-only.
 //
 // # Whose change was it
 //

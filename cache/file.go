@@ -39,8 +39,11 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 	if i.typ != nfsclient.Regular {
 		return nil, false, localError("OPEN", nfsclient.ErrInval)
 	}
-	if mode.Write && c.cfg.ReadOnly {
-		return nil, false, localError("OPEN", nfsclient.ErrReadOnly)
+	if mode.Write || mode.Truncate {
+		if err := c.altering.begin("OPEN"); err != nil {
+			return nil, false, err
+		}
+		defer c.altering.end()
 	}
 	if err := c.mayOpen(ctx, cr, i, mode); err != nil {
 		return nil, false, err
@@ -119,10 +122,9 @@ func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode O
 	}
 	k := c.user(&cr)
 	i.mu.Lock()
-	_, known := i.granted(k, want, c.cfg.Now())
+	got, known := i.granted(k, want, c.cfg.Now())
 	i.mu.Unlock()
-	var got nfsclient.AccessMask
-	if known {
+	if known && !c.cfg.NoCTO {
 		if err := c.revalidate(ctx, cr, i); err != nil {
 			return err
 		}
@@ -162,6 +164,7 @@ func (c *Cache) newFile(cr nfsclient.Cred, i *Inode, mode OpenMode, open *openin
 		c.mu.Unlock()
 	}
 	if mode.Write {
+		c.altering.n.Add(1) // its caller has begun a change
 		i.ownWritten()
 	}
 	i.removed = false // another client has given it a name
@@ -202,6 +205,9 @@ func (f *File) Release() {
 	c.opens.Add(-1)
 	if f.mode.Read {
 		c.polls.remove(i)
+	}
+	if f.mode.Write {
+		c.altering.end()
 	}
 	i.mu.Lock()
 	i.opens--

@@ -135,7 +135,7 @@ func (i *Inode) background(now time.Time, p writeback.Pressure) {
 		return
 	}
 	i.refs.Add(1)
-	if !i.c.spawn(func() { i.runCommit(i.c.life) }) {
+	if !i.c.spawn(func() { i.runCommit(i.detached()) }) {
 		i.unpin()
 	}
 }

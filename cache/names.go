@@ -17,7 +17,10 @@ type dentry struct {
 	name  string
 	child *Inode // nil: there is no such name
 	shown bool   // the kernel was given it
-	sum   uint32 // of name
+	// unasked: there was no such name by what was known of the directory alone, which
+	// is believed for a shorter time than an answer of the server for the name.
+	unasked bool
+	sum     uint32 // of name
 
 	next         *dentry // of dir.names
 	older, newer *dentry // of Cache.names, guarded by Cache.mu
@@ -106,6 +109,7 @@ func (i *Inode) setName(name string, child *Inode) *dentry {
 func (i *Inode) replaceName(old *dentry, name string, child *Inode) *dentry {
 	if old != nil {
 		if old.child == child {
+			old.unasked = false
 			return old
 		}
 		i.names.remove(old)
@@ -152,11 +156,16 @@ func (i *Inode) learnName(name string, child *Inode) *dentry {
 	return i.replaceName(d, name, child)
 }
 
-// absent reports whether name, which is not in memory, is known not to exist; mu is held.
+// absent is how long it may be believed that name, of which the server was not asked, does
+// not exist, 0 if that is not known; mu is held.
 // Servers have names that no call of ours has made and no listing shows, all with a dot in
 // front, such as .snapshot.
-func (i *Inode) absent(name string, now time.Time) bool {
-	return i.node.Complete(i.c.since(now)) && !strings.HasPrefix(name, ".")
+func (i *Inode) absent(name string, now time.Time) time.Duration {
+	if strings.HasPrefix(name, ".") {
+		return 0
+	}
+	c := i.c
+	return i.node.Complete(i.rules(), c.since(now), c.policy.Load().AcRegMin, c.foreign.Load())
 }
 
 // forgetNames forgets all names and, with notify, makes the kernel look up again
@@ -208,10 +217,18 @@ func (i *Inode) namesAgree(st stamp, da *nfsclient.Attr) bool {
 // Lookup finds name in dir. If there is none, the error's status is
 // nfsclient.ErrNoEnt, and the Entry says how long that may be cached.
 func (c *Cache) Lookup(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) (Entry, error) {
-	if e, err, ok := c.lookupCached(&cr, dir, name, false); ok {
-		return e, err
+	if c.cfg.Names != NoNames {
+		if e, err, ok := c.lookupCached(&cr, dir, name, false); ok && (err == nil || c.cfg.Names == AllNames) {
+			c.counts.nameHits.Add(1)
+			return e, err
+		}
 	}
-	return c.lookupServer(ctx, cr, dir, name)
+	c.counts.nameMisses.Add(1)
+	e, err := c.lookupServer(ctx, cr, dir, name)
+	if err != nil && c.cfg.Names == ExistingNames {
+		e.EntryTTL = 0
+	}
+	return e, err
 }
 
 // Known is Lookup, for a listing, if that needs no call to the server and the name
@@ -231,18 +248,26 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string, listin
 	key := c.user(cr)
 	dir.mu.Lock()
 	d := dir.dentry(name)
-	if d == nil && !dir.absent(name, now) {
-		dir.mu.Unlock()
-		return Entry{}, nil, false
+	ttl := dir.ttl(now)
+	unasked := d == nil || d.unasked
+	if unasked {
+		if ttl = dir.absent(name, now); ttl == 0 {
+			dir.mu.Unlock()
+			return Entry{}, nil, false
+		}
 	}
 	got, ok := dir.granted(key, nfsclient.AccessLookup, now)
 	if !ok || got == 0 {
 		dir.mu.Unlock()
 		return Entry{}, nil, false
 	}
-	e := Entry{EntryTTL: dir.ttl(now)}
-	if d == nil {
-		dir.setName(name, nil).shown = true
+	e := Entry{EntryTTL: ttl}
+	if c.cfg.Names == NoNames {
+		e.EntryTTL = 0
+	}
+	if unasked {
+		d = dir.setName(name, nil)
+		d.shown, d.unasked = true, true
 		dir.mu.Unlock()
 		c.trimNames()
 		return e, errNoEntry, true
@@ -308,7 +333,7 @@ func (c *Cache) enter(ctx context.Context, st stamp, cr nfsclient.Cred, dir *Ino
 		dir.answered(st, da, c.user(&cr), nfsclient.AccessLookup, nfsclient.AccessLookup)
 		if dir.namesAgree(st, da) {
 			dir.learnName(name, child).shown = true
-			ttl = dir.ttl(c.cfg.Now())
+			ttl = dir.nameTTL(c.cfg.Now())
 		} else if d := dir.dentry(name); d != nil && d.child != child && dir.node.Undisturbed(st) {
 			dir.dropName(name)
 		}

@@ -385,3 +385,65 @@ func TestHandleOfAnotherType(t *testing.T) {
 	}
 	c.Forget(second.Inode, 2)
 }
+
+// TestNamesCached: which lookups ask the server, and for how long the kernel may keep
+// their results, with each value of lookupcache=.
+func TestNamesCached(t *testing.T) {
+	for names, want := range map[Names]struct {
+		calls             int // of two lookups of a name that exists and two of one that does not
+		existing, missing bool
+	}{AllNames: {2, true, true}, ExistingNames: {3, true, false}, NoNames: {4, false, false}} {
+		srv := newFake(t)
+		srv.foreign("a", []byte("x"))
+		cfg := testConfig()
+		cfg.Names = names
+		c := newCache(t, srv, cfg)
+		before := srv.count("LOOKUP")
+		for range 2 {
+			if e := lookup(t, c, "a"); (e.EntryTTL > 0) != want.existing {
+				t.Errorf("%d: the kernel may keep a name for %v", names, e.EntryTTL)
+			}
+			e, err := c.Lookup(ctx, alice, c.Root(), "none")
+			if status(err) != nfsclient.ErrNoEnt || (e.EntryTTL > 0) != want.missing {
+				t.Errorf("%d: the kernel may keep that there is no name for %v, %v", names, e.EntryTTL, err)
+			}
+		}
+		if n := srv.count("LOOKUP") - before; n != want.calls {
+			t.Errorf("%d: %d lookups, want %d", names, n, want.calls)
+		}
+	}
+}
+
+// TestNoCTO: with nocto an open asks nothing while attributes and rights are fresh, and
+// sees what another client has written when they are not; without, it sees it at once.
+func TestNoCTO(t *testing.T) {
+	for _, nocto := range []bool{false, true} {
+		srv, k := newFake(t), newClock()
+		srv.foreign("a", []byte("old"))
+		cfg := testConfig()
+		cfg.NoCTO, cfg.Now, cfg.AcRegMin, cfg.AcRegMax = nocto, k.now, 3*time.Second, 3*time.Second
+		c := newCache(t, srv, cfg)
+		i := lookup(t, c, "a").Inode
+		i.refs.Add(1)
+		defer i.unpin()
+		open := func() (calls int) {
+			before := srv.count("GETATTR") + srv.count("ACCESS")
+			f, _, err := c.Open(ctx, alice, i, OpenMode{Read: true})
+			check(t, err)
+			f.Release()
+			return srv.count("GETATTR") + srv.count("ACCESS") - before
+		}
+		open() // learns the rights
+		want := 1
+		if nocto {
+			want = 0
+		}
+		if n := open(); n != want {
+			t.Errorf("nocto %t: an open made %d calls, want %d", nocto, n, want)
+		}
+		k.advance(4 * time.Second)
+		if n := open(); n == 0 {
+			t.Errorf("nocto %t: attributes that have expired were used", nocto)
+		}
+	}
+}

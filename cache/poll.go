@@ -79,17 +79,22 @@ func (p *polls) done(f *poll) {
 // runPoll revalidates attributes that have expired. It ends with ctx; Close joins
 // it.
 func (c *Cache) runPoll(ctx context.Context) {
-	interval := c.cfg.AcRegMin / 2
-	if interval <= 0 {
-		interval = pollIntervalNoAC
+	interval := func() time.Duration {
+		if d := c.policy.Load().AcRegMin / 2; d > 0 {
+			return d
+		}
+		return pollIntervalNoAC
 	}
-	tick := time.NewTicker(interval)
+	tick := time.NewTicker(interval())
 	defer tick.Stop()
 	slots := make(chan struct{}, maxPolls)
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-c.repoll:
+			tick.Reset(interval())
+			continue
 		case <-tick.C:
 		}
 		for _, f := range c.polls.due() {

@@ -51,6 +51,7 @@ func (f *File) read(ctx context.Context, dst []byte, off int64, lent *Lent) (int
 	if i.wb.Covers(off, end) {
 		i.wb.Overlay(dst, off)
 		i.mu.Unlock()
+		i.c.counts.dataHits.Add(1)
 		return len(dst), nil
 	}
 	// Written data may be committed, and dropped here, between the server's reply to
@@ -127,8 +128,10 @@ func (f *File) readServer(ctx context.Context, dst []byte, off int64, lent *Lent
 		if shared {
 			fetched = s.Join()
 			i.mu.Unlock()
+			i.c.counts.dataHits.Add(1)
 		} else {
 			i.mu.Unlock()
+			i.c.counts.dataMisses.Add(1)
 			ask := max(want, whole)
 			if share {
 				ask = int(min(int64(ask), next-pos))

@@ -10,7 +10,8 @@ import (
 // not 0, the READ for it is to ask for so many bytes.
 func (f *File) readAhead(off int64, n int) (whole int) {
 	c, i := f.c, f.i
-	if c.cfg.ReadAhead == 0 || f.mode.Direct {
+	bound := c.policy.Load().readAhead
+	if bound == 0 || f.mode.Direct {
 		return 0
 	}
 	i.mu.Lock()
@@ -18,8 +19,8 @@ func (f *File) readAhead(off int64, n int) (whole int) {
 	i.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	whole = f.window.Whole(off, n, size, min(c.cfg.RSize, c.cfg.ReadAhead))
-	from, to := f.window.Read(off, n, c.cfg.ReadAhead)
+	whole = f.window.Whole(off, n, size, min(c.cfg.RSize, bound))
+	from, to := f.window.Read(off, n, bound)
 	for {
 		n := f.window.Piece(from, to, size, int64(c.cfg.RSize))
 		if n == 0 {
@@ -61,7 +62,7 @@ func (f *File) startAhead(off int64, n int) int64 {
 	i.refs.Add(1)
 	i.mu.Unlock()
 	o := f.open.hold()
-	if !c.spawn(func() { i.runFetch(c.life, f.cr, o, s) }) {
+	if !c.spawn(func() { i.runFetch(i.detached(), f.cr, o, s) }) {
 		o.release()
 		i.mu.Lock()
 		s.Fetched(0, ErrClosed)

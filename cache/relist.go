@@ -54,7 +54,7 @@ func (l *listing) after(off uint64) *dirPart {
 // keepListing takes l, of a directory that is being closed, or gives it up.
 func (c *Cache) keepListing(dir *Inode, l *listing) {
 	change, read, all := l.whole()
-	if !all || c.cfg.AcRegMin == 0 {
+	if !all || c.policy.Load().AcRegMin == 0 {
 		l.reset()
 		return
 	}
@@ -94,7 +94,7 @@ func (c *Cache) takeListing(dir *Inode) (l listing, ok bool) {
 		return l, false
 	}
 	dir.mu.Lock()
-	ok = dir.node.In(r.read, r.change) && c.since(c.cfg.Now())-r.read.At < c.cfg.AcRegMin
+	ok = dir.node.In(r.read, r.change) && c.since(c.cfg.Now())-r.read.At < c.policy.Load().AcRegMin
 	dir.mu.Unlock()
 	if !ok {
 		r.held.reset()

@@ -18,7 +18,7 @@ func (i *Inode) start() {
 		}
 		e := i.wb.Send(k)
 		i.refs.Add(1)
-		if !i.c.spawn(func() { i.runWrite(i.c.life, e, how) }) {
+		if !i.c.spawn(func() { i.runWrite(i.detached(), e, how) }) {
 			i.wb.Unsend(e)
 			i.c.writerDone(how)
 			i.unpin()
@@ -172,12 +172,5 @@ func pause(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nfsclient.Pause(ctx, d)
 }

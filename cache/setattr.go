@@ -21,6 +21,10 @@ func (f *File) SetAttr(ctx context.Context, cr nfsclient.Cred, s nfsclient.SetAt
 }
 
 func (c *Cache) setAttrOf(ctx context.Context, cr nfsclient.Cred, i *Inode, o *opening, s nfsclient.SetAttr) (nfsclient.Attr, time.Duration, error) {
+	if err := c.altering.begin("SETATTR"); err != nil {
+		return nfsclient.Attr{}, 0, err
+	}
+	defer c.altering.end()
 	if i.typ == nfsclient.Regular {
 		if s.Size != nil {
 			if *s.Size > uint64(c.maxSize) {

@@ -29,7 +29,7 @@ func (i *Inode) failed(err error) {
 func (c *Cache) logStale(i *Inode) {
 	if i == c.root {
 		c.cfg.Log.Warn("the server does not know the export's root any more (ESTALE): the export was withdrawn, or its directory or file system " +
-			"replaced; export it again as it was, or unmount and mount anew")
+			"replaced; it is asked for again with each use")
 		return
 	}
 	c.cfg.Log.Warn(fmt.Sprintf("%s is open here and was removed or replaced on the server (ESTALE): whoever opens it again finds what is there now", c.path(i)))

@@ -29,7 +29,7 @@ func (f *File) writeOrAppend(ctx context.Context, src []byte, off int64, atEnd b
 		return 0, f.pending()
 	case f.mode.Direct:
 		return f.writeDirect(ctx, src, off, atEnd)
-	case f.mode.Sync || f.c.cfg.NoAC:
+	case f.mode.Sync || f.c.policy.Load().NoAC:
 		return f.writeThrough(ctx, src, off, atEnd)
 	}
 	if err := f.pending(); err != nil {

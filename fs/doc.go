@@ -10,7 +10,8 @@
 //
 // Invariants: the kernel's lookup count of a node equals the references that
 // fs holds on its cache.Inode; a node number is never used for two inodes in
-// the life of a mount. No file is opened before the
+// the life of a mount, and one that the kernel has forgotten is found again by its number, within
+// bounds (forgotten.go). No file is opened before the
 // kernel has learned its size, if it has dropped that (reopen.go). The kernel is made
 // to revalidate names, never to drop them: a name may be a working directory or a
 // mount point. No failed lookup unmounts what is mounted below (mountpaths.go). A

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -61,6 +61,7 @@ type FS struct {
 	reopens    reopens
 	mountPaths mountPaths
 	watch      watch
+	requests   requestCounts
 	pruner     sync.WaitGroup
 	kernel     *Kernel
 	server     server
@@ -73,6 +74,11 @@ type FS struct {
 
 	// dir is where it was mounted, number the device number in the mount table.
 	dir, number string
+	// generation tells handles of name_to_handle_at(2) of this mount from those of others. The
+	// root's is 0 for the kernel.
+	generation uint64
+	// flags are the kernel's, of mount(2); of Remount.
+	flags uintptr
 
 	invalidating  chan struct{} // a token for each direct write in invalidateWritten
 	invalidations sync.WaitGroup
@@ -97,7 +103,7 @@ const maxBackground = 128
 // what the server has said of the files is here in any case, and to ask for each costs far
 // more than to have told it.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_DIRECT_IO_ALLOW_MMAP |
-	fuse.CAP_HANDLE_KILLPRIV | fuse.CAP_CACHE_SYMLINKS
+	fuse.CAP_HANDLE_KILLPRIV | fuse.CAP_CACHE_SYMLINKS | fuse.CAP_EXPORT_SUPPORT
 
 // aclCapabilities are asked for where the server has access control lists. With
 // HANDLE_KILLPRIV_V2 the kernel remembers that a file has no security.capability until it
@@ -143,18 +149,13 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 // mount mounts, and has go-fuse negotiate capabilities with the kernel.
 func (f *FS) mount() error {
 	maxIO := min(f.cfg.MaxIO, maxKernelIO())
-	plan := mountPlan{source: f.cfg.Source, dir: f.dir, words: slices.Clone(f.cfg.Options), allowOther: f.cfg.AllowOther, maxRead: maxIO}
-	if f.cfg.ReadOnly {
-		plan.words = append(plan.words, "ro")
-	}
-	if f.cfg.DefaultPermissions {
-		plan.words = append(plan.words, "default_permissions")
-	}
+	plan := f.plan(f.cfg.ReadOnly, f.cfg.Options)
+	plan.maxRead = maxIO
+	f.flags, _ = plan.directOptions()
 	extra := uint64(capabilities) | f.cfg.lockCapabilities()
 	if f.cache.ACLs() {
 		extra |= aclCapabilities
 	}
-	plan.words = append(plan.words, f.noDevices()...)
 	return f.mountServer(&plan, &fuse.MountOptions{
 		MaxBackground:            maxBackground,
 		MaxInflightRequestBytes:  maxRequestBytes,
@@ -186,6 +187,7 @@ func newFS(c *cache.Cache, k *Kernel, cfg Config) (f *FS, stop func()) {
 		creds:         creds{log: cfg.Log},
 		nodes:         newNodes(c),
 		kernel:        k,
+		generation:    uint64(rand.Uint32() | 1),
 		invalidating:  make(chan struct{}, maxInvalidating),
 	}
 	f.ctx, f.abort = context.WithCancel(context.Background())
@@ -237,6 +239,9 @@ func (f *FS) String() string { return "rdmafs" }
 // setEntry fills a reply that gives the kernel one more lookup of e.Inode.
 func (f *FS) setEntry(ctx *opContext, e cache.Entry, out *fuse.EntryOut) {
 	out.NodeId = f.nodes.take(e.Inode)
+	if out.NodeId != fuse.FUSE_ROOT_ID {
+		out.Generation = f.generation
+	}
 	out.SetEntryTimeout(f.entryTTL(e.EntryTTL))
 	out.SetAttrTimeout(e.AttrTTL)
 	setAttr(&out.Attr, e.Inode.Ino(), &e.Attr)

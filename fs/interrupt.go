@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/rdmafs/rdmafs/transport"
 )
 
 // errAborted is EIO, as on a kernel mount after umount -f: programs retry what
@@ -31,6 +33,9 @@ type opContext struct {
 	pid             uint32
 	asked           uint64 // cache.Mark when the request arrived
 	write           bool   // a WRITE, with its buffer; set before it may block
+	opcode          uint32
+	node            uint64
+	f               *FS
 
 	// Guarded by watch.mu.
 
@@ -46,6 +51,7 @@ type opContext struct {
 	interrupted bool
 	unseen      bool // the thread cannot be inspected, and checkAt is the deadline
 	checkAt     time.Time
+	seen        time.Time // when the watch first saw it; zero before
 }
 
 type afterFunc struct{ f func() }
@@ -57,8 +63,18 @@ func (f *FS) begin(cancel <-chan struct{}, h *fuse.InHeader) *opContext {
 	c := opContexts.Get().(*opContext)
 	c.Context, c.w, c.cancel, c.pid, c.asked, c.write = f.ctx, &f.watch, cancel, h.Pid, f.cache.Mark(), false
 	c.watched, c.ended, c.interrupted, c.unseen = false, false, false, false
-	c.checkAt = time.Time{}
+	c.checkAt, c.seen = time.Time{}, time.Time{}
+	c.opcode, c.node, c.f = h.Opcode, h.NodeId, f
+	f.requests.add(h.Opcode)
 	return c
+}
+
+// Value names the file to those who log calls.
+func (c *opContext) Value(key any) any {
+	if key == (transport.Subject{}) {
+		return c.subject
+	}
+	return c.Context.Value(key)
 }
 
 // end must be called when the request has been answered.

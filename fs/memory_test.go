@@ -154,3 +154,7 @@ func TestMemoryOfNames(t *testing.T) {
 		})
 	}
 }
+
+func (s *everyName) GetAttr(context.Context, nfsclient.Cred, nfsclient.Handle) (nfsclient.Attr, error) {
+	return s.attr(nfsclient.Regular, 1), nil
+}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/internal/privilege"
 )
 
 // mountFlags are the words that mount(2) knows as flags only. The bits are
@@ -98,7 +100,7 @@ func (p *mountPlan) directOptions() (flags uintptr, data []string) {
 // helper mounts by fusermount3, which hands over the descriptor on a socket. It
 // knows no relatime: that is the kernel's default.
 func (p *mountPlan) helper() (*os.File, error) {
-	bin, err := fusermount()
+	bin, err := privilege.Helper()
 	if err != nil {
 		return nil, err
 	}
@@ -160,19 +162,9 @@ func (p *mountPlan) undo() {
 	if unix.Unmount(p.dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil {
 		return
 	}
-	if bin, err := fusermount(); err == nil {
+	if bin, err := privilege.Helper(); err == nil {
 		_ = exec.Command(bin, "-u", "-z", p.dir).Run()
 	}
-}
-
-// fusermount is the program that mounts for ordinary users.
-func fusermount() (path string, err error) {
-	for _, name := range []string{"fusermount3", "/bin/fusermount3", "fusermount", "/bin/fusermount"} {
-		if path, err = exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", err
 }
 
 // receiveFile takes the one descriptor that a message on socket carries.

@@ -21,6 +21,8 @@ type nodes struct {
 	chunks []*[chunkSlots]slot
 	used   int      // slots used at least once
 	free   []uint32 // of those, the ones without an inode
+	// forgotten are those that are kept without one.
+	forgotten forgotten
 
 	// How many the kernel may know, see setLimit; 0: any number.
 	limit     int
@@ -105,23 +107,38 @@ func (t *nodes) take(i *cache.Inode) uint64 {
 func (t *nodes) alias(i *cache.Inode) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	id := t.add(i)
+	id := t.place(i, t.unused())
 	t.find(id).lookups.Store(1)
 	return id
 }
 
-// add gives i a slot; mu is held.
+// add gives i a slot, that which its file had if it is kept; mu is held.
 func (t *nodes) add(i *cache.Inode) uint64 {
-	var place uint32
+	place, same := t.forgotten.take(i.Handle(), i.Type())
+	if place != 0 && !same {
+		t.freeSlot(place)
+	}
+	if !same {
+		place = t.unused()
+	}
+	return t.place(i, place)
+}
+
+// unused is a slot without an inode; mu is held.
+func (t *nodes) unused() (place uint32) {
 	if n := len(t.free); n > 0 {
 		place, t.free = t.free[n-1], t.free[:n-1]
-	} else {
-		if t.used == len(t.chunks)*chunkSlots {
-			t.chunks = append(t.chunks, new([chunkSlots]slot))
-		}
-		place = uint32(t.used)
-		t.used++
+		return place
 	}
+	if t.used == len(t.chunks)*chunkSlots {
+		t.chunks = append(t.chunks, new([chunkSlots]slot))
+	}
+	t.used++
+	return uint32(t.used - 1)
+}
+
+// place puts i into a slot, and returns its number; mu is held.
+func (t *nodes) place(i *cache.Inode, place uint32) uint64 {
 	s := t.at(place)
 	s.inode = i
 	s.recent.Store(true)
@@ -139,17 +156,24 @@ func (t *nodes) forget(id, k uint64) {
 	}
 	i := s.inode
 	if left := s.lookups.Add(-int64(k)); left <= 0 {
-		if i.Tag == id { // not an alias
-			i.Tag = 0
-		}
 		s.inode = nil
 		s.lookups.Store(0)
-		s.generation++
-		t.free = append(t.free, uint32(id))
+		if i.Tag == id { // not an alias
+			i.Tag = 0
+			t.forgotten.keep(forgottenNode{uint32(id), i.Type(), i.Handle()}, t.freeSlot)
+		} else {
+			t.freeSlot(uint32(id))
+		}
 		t.removed()
 	}
 	t.mu.Unlock()
 	t.cache.Forget(i, k)
+}
+
+// freeSlot makes a slot without an inode available under another number; mu is held.
+func (t *nodes) freeSlot(place uint32) {
+	t.at(place).generation++
+	t.free = append(t.free, place)
 }
 
 // number is the node number of i, if the kernel knows it.
@@ -166,7 +190,7 @@ func (t *nodes) count() int {
 	return t.held()
 }
 
-func (t *nodes) held() int { return t.used - fuse.FUSE_ROOT_ID - len(t.free) }
+func (t *nodes) held() int { return t.used - fuse.FUSE_ROOT_ID - len(t.free) - len(t.forgotten.byNode) }
 
 // handles maps the numbers of open files and directories.
 type handles[T any] struct {

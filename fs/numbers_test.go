@@ -27,7 +27,8 @@ func TestNodeNumbers(t *testing.T) {
 		t.Errorf("the root's number gives %v, %v", i, st)
 	}
 	table.forget(fuse.FUSE_ROOT_ID, 1)
-	const files = 3 * chunkSlots
+	const files, kept = 3 * chunkSlots, 100
+	table.forgotten.maximum = kept
 	ever := map[uint64]bool{fuse.FUSE_ROOT_ID: true}
 	for round := range 3 {
 		held := map[uint64]*cache.Inode{}
@@ -67,10 +68,31 @@ func TestNodeNumbers(t *testing.T) {
 			table.forget(id, 1) // of a number that nobody has: nothing happens
 		}
 	}
-	if n, most := table.used, files+2; n != most {
+	if n, most := table.used, files+2+kept; n != most {
 		t.Errorf("%d slots used, want %d", n, most)
 	}
-	for _, id := range []uint64{0, 2, 1 << 31, 1 << 32, 1<<32 | 1, ^uint64(0)} {
+	if n := len(table.forgotten.byFile); n != kept || len(table.forgotten.byNode) != kept {
+		t.Errorf("%d forgotten files are kept, want %d", n, kept)
+	}
+	// The last ones come back under their numbers, by whatever way.
+	for _, n := range table.forgotten.ring {
+		id := uint64(table.at(n.slot).generation)<<32 | uint64(n.slot)
+		if h, ok := table.kept(id); !ok || h != n.file {
+			t.Fatalf("%#x is kept for %q, %v", id, h, ok)
+		}
+		if _, ok := table.kept(id + 1<<32); ok {
+			t.Fatal("a number of another generation is kept")
+		}
+		e, err := c.ByHandle(context.Background(), nfsclient.Cred{}, n.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := table.take(e.Inode); again != id {
+			t.Fatalf("the number was %#x and is %#x", id, again)
+		}
+		table.forget(id, 1)
+	}
+	for _, id := range []uint64{0, 1 << 31, 1 << 31, 1 << 32, 1<<32 | 1, ^uint64(0)} {
 		if _, st := table.get(id); st.Ok() {
 			t.Errorf("%#x is an inode's number", id)
 		}

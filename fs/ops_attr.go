@@ -87,7 +87,7 @@ func (f *FS) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {
 	if in.Mask == fuse.F_OK {
 		return fuse.OK
 	}
-	if f.cfg.ReadOnly && in.Mask&fuse.W_OK != 0 {
+	if f.cache.ReadOnly() && in.Mask&fuse.W_OK != 0 {
 		return fuse.EROFS
 	}
 	ctx := f.begin(cancel, &in.InHeader)

@@ -97,6 +97,7 @@ func (f *FS) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(*opContext, 
 
 // ReleaseDir closes a directory.
 func (f *FS) ReleaseDir(in *fuse.ReleaseIn) {
+	f.requests.add(in.Opcode)
 	if d, ok := f.dirs.remove(in.Fh); ok {
 		d.Close()
 	}
@@ -104,4 +105,7 @@ func (f *FS) ReleaseDir(in *fuse.ReleaseIn) {
 
 // FsyncDir has nothing to do: an NFS server makes directory changes durable
 // before it answers them.
-func (f *FS) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
+func (f *FS) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	f.requests.add(in.Opcode)
+	return fuse.OK
+}

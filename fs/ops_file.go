@@ -163,6 +163,7 @@ func (f *FS) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 
 // Release is the last close of an open file.
 func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	f.requests.add(in.Opcode)
 	if file, ok := f.files.remove(in.Fh); ok {
 		file.ReleaseLocks()
 		file.Release()

@@ -12,6 +12,9 @@ import (
 // Lookup resolves a name. The reply to one that is known not to exist is an entry
 // without a node, which the kernel may cache (a negative dentry).
 func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if name == "." || name == ".." {
+		return f.lookupNode(cancel, h, name == "..", out)
+	}
 	dir, st := f.nodes.get(h.NodeId)
 	if !st.Ok() {
 		return st
@@ -38,7 +41,10 @@ func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *
 }
 
 // Forget drops lookups of a node.
-func (f *FS) Forget(nodeid, nlookup uint64) { f.nodes.forget(nodeid, nlookup) }
+func (f *FS) Forget(nodeid, nlookup uint64) {
+	f.requests.add(opForget)
+	f.nodes.forget(nodeid, nlookup)
+}
 
 // made replies to an operation that made a file.
 func (f *FS) made(ctx *opContext, e cache.Entry, err error, out *fuse.EntryOut) fuse.Status {

@@ -45,7 +45,7 @@ func (f *FS) lookupSpecial(ctx *opContext, cr nfsclient.Cred, e cache.Entry, out
 		f.setEntry(ctx, e, out)
 		return fuse.OK
 	}
-	out.NodeId = f.nodes.alias(e.Inode)
+	out.NodeId, out.Generation = f.nodes.alias(e.Inode), f.generation
 	out.SetAttrTimeout(0)
 	setAttr(&out.Attr, e.Inode.Ino(), &e.Attr)
 	return fuse.OK

@@ -166,6 +166,9 @@ func (w *watch) due(now time.Time) (due []dueRequest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.ops {
+		if c.seen.IsZero() {
+			c.seen = now
+		}
 		if !c.interrupted {
 			select {
 			case <-c.cancel:

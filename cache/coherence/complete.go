@@ -18,10 +18,18 @@ func (n *Node) Born(st Stamp, a *nfsclient.Attr) { n.complete = n.Agrees(st, a) 
 // Incomplete says that the caller may lack a name.
 func (n *Node) Incomplete() { n.complete = false }
 
-// Complete reports whether a name that the caller does not have does not exist. While a
-// change of ours is under way that is not known of the name that it is about. The
-// attributes must be fresh: how long a name that another client makes may go unseen is
-// what the mount's options say for names that were looked up.
-func (n *Node) Complete(now time.Duration) bool {
-	return n.complete && !n.Changing() && n.Fresh(now)
+// Complete is how long it may be believed that a name which the caller does not have does
+// not exist, 0 if that is not known. While a
+// change of ours is under way that is not known of the name that it is about. The server
+// must have shown the directory's state within the last window, and since the generation
+// sign, when another client was last seen to change anything: so long a name that
+// another client makes may go unseen. Every reply with attributes shows the state.
+func (n *Node) Complete(r Rules, now, window time.Duration, sign uint64) time.Duration {
+	if !n.complete || n.Changing() || n.attrGen <= sign {
+		return 0
+	}
+	return max(0, min(n.TTL(now), n.shown(r)+window-now))
 }
+
+// shown is when the call was sent whose reply brought the attributes.
+func (n *Node) shown(r Rules) time.Duration { return n.expires - n.timeout(r) }

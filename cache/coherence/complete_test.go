@@ -7,6 +7,9 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
+// knows reports whether n is complete at its beginning.
+func knows(n *Node) bool { return n.Complete(rules, 0, time.Second, 0) > 0 }
+
 // TestComplete walks what happens to a directory that is completely known, and says
 // whether it is afterwards, and after its attributes were asked for once more.
 func TestComplete(t *testing.T) {
@@ -44,20 +47,20 @@ func TestComplete(t *testing.T) {
 		var n Node
 		st := Stamp{Gen: c.gen()}
 		n.Note(rules, st, c.gen(), attrs(10, 10))
-		if n.Complete(0) {
+		if knows(&n) {
 			t.Errorf("%s: complete before it was born", e.name)
 		}
 		n.Born(st, attrs(10, 10))
 		e.do(&n, &c)
-		if got := n.Complete(0); got != e.now {
+		if got := knows(&n); got != e.now {
 			t.Errorf("%s: complete %v, want %v", e.name, got, e.now)
 		}
 		a := n.Full(rules.Type)
 		note(&a)(&n, &c)
-		if got := n.Complete(0); got != e.later {
+		if got := knows(&n); got != e.later {
 			t.Errorf("%s, and asked: complete %v, want %v", e.name, got, e.later)
 		}
-		if n.Complete(time.Hour) {
+		if n.Complete(rules, time.Hour, 2*time.Hour, 0) > 0 {
 			t.Errorf("%s: complete though attributes have expired", e.name)
 		}
 	}
@@ -76,8 +79,36 @@ func TestBornTooLate(t *testing.T) {
 	ours.Finish(rules, Stamp{Gen: c.gen()}, c.gen(), &nfsclient.Wcc{Before: pre(10), After: post(10, 10)}, false)
 	theirs.Note(rules, Stamp{Gen: c.gen()}, c.gen(), attrs(11, 11))
 	for whose, n := range map[string]*Node{"ours": &ours, "theirs": &theirs} {
-		if n.Born(st, attrs(10, 10)); n.Complete(0) {
+		if n.Born(st, attrs(10, 10)); knows(n) {
 			t.Errorf("complete after a change of %s", whose)
 		}
 	}
+}
+
+// TestCompleteNeedsProof: the server must have shown the state within the window, and since
+// another client was seen, however fresh the attributes are.
+func TestCompleteNeedsProof(t *testing.T) {
+	const window = time.Second
+	var c clock
+	var n Node
+	st := Stamp{Gen: c.gen()}
+	n.Note(rules, st, c.gen(), attrs(10, 10))
+	n.Born(st, attrs(10, 10))
+	complete := func(at time.Duration, sign uint64, want time.Duration) {
+		t.Helper()
+		if !n.Fresh(at) {
+			t.Fatalf("attributes have expired at %v", at)
+		}
+		if got := n.Complete(rules, at, window, sign); got != want {
+			t.Errorf("complete at %v for %v, want %v", at, got, want)
+		}
+	}
+	complete(window-1, 0, 1)
+	complete(window, 0, 0)
+	sign := c.gen()
+	complete(0, sign, 0)
+	// Seen unchanged, late enough for the timeout to double.
+	n.Note(rules, Stamp{Gen: c.gen(), At: rules.Min}, c.gen(), attrs(10, 10))
+	complete(rules.Min+window-1, sign, 1)
+	complete(rules.Min+window, sign, 0)
 }

@@ -129,12 +129,14 @@ func (e *entry) register(fd int) error {
 
 // next submits what is queued and waits for a request.
 func (e *entry) next() error {
+	toKernel()
 	for {
 		res, err := e.ring.wait()
 		switch {
 		case err != nil:
 			return err
 		case res == 0:
+			fromKernel()
 			return nil
 		case res == -int32(unix.EINTR), res == -int32(unix.EAGAIN):
 			e.ring.prepare() // the same again: the kernel does not change it
