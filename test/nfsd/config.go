@@ -74,6 +74,9 @@ type Config struct {
 	// Grace is how long after a Crash locks may be reclaimed, and nothing else be
 	// done with locks; 0 means not at all, negative until EndGrace.
 	Grace time.Duration
+	// Callbacks, when not nil, has locks wait here, and clients told when they have
+	// them.
+	Callbacks *Callbacks
 	// Faults, when not nil, are carried out.
 	Faults *Faults
 	// Wrap, when not nil, is given the server's handler and returns the one

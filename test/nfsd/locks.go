@@ -14,6 +14,10 @@ import (
 type lockTable struct {
 	mu    sync.Mutex
 	files map[lockedFile]map[lockOwner]ranges.Set
+	// queue is who waits for a lock, in the order in which they came. grant, if not nil,
+	// is called without mu when one of them has got it; nobody waits otherwise.
+	queue []*queuedLock
+	grant func(*queuedLock)
 	// grace: after a crash, only those who held locks before it may lock, and only
 	// to reclaim. holders are their hosts; end ends it, if time does.
 	grace   bool
@@ -31,25 +35,37 @@ type lockOwner struct {
 	svid int32
 }
 
-// lock takes a lock, or says why not.
-func (t *lockTable) lock(f lockedFile, o lockOwner, r ranges.Range, reclaim bool) nlm.Stat {
+// lock takes a lock, or says why not. wait, if not nil, has it wait then.
+func (t *lockTable) lock(f lockedFile, o lockOwner, r ranges.Range, reclaim bool, wait *nlm.TestArgs) nlm.Stat {
+	defer t.advance() // of an owner's lock for writing, one for reading may be left
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	// Linux answers so too when somebody reclaims at any other time.
 	if reclaim != t.grace || reclaim && !t.holders[o.host] {
 		return nlm.DeniedGracePeriod
 	}
+	q := &queuedLock{file: f, owner: o, r: r}
 	if _, _, yes := t.conflict(f, o, r); yes {
-		return nlm.Denied
+		if wait == nil || t.grant == nil {
+			return nlm.Denied
+		}
+		q.args = *wait
+		return t.wait(q)
 	}
+	t.take(q)
+	t.unqueue(q)
+	return nlm.Granted
+}
+
+// take gives a lock to its owner. mu is held.
+func (t *lockTable) take(q *queuedLock) {
 	if t.files == nil {
 		t.files = map[lockedFile]map[lockOwner]ranges.Set{}
 	}
-	if t.files[f] == nil {
-		t.files[f] = map[lockOwner]ranges.Set{}
+	if t.files[q.file] == nil {
+		t.files[q.file] = map[lockOwner]ranges.Set{}
 	}
-	t.files[f][o] = t.files[f][o].Lock(r)
-	return nlm.Granted
+	t.files[q.file][q.owner] = t.files[q.file][q.owner].Lock(q.r)
 }
 
 // conflict finds a lock of another owner. mu is held.
@@ -78,6 +94,7 @@ func (t *lockTable) test(f lockedFile, o lockOwner, r ranges.Range) (nlm.Stat, l
 }
 
 func (t *lockTable) unlock(f lockedFile, o lockOwner, first, last uint64) nlm.Stat {
+	defer t.advance()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.grace {
@@ -103,6 +120,7 @@ func (t *lockTable) drop(f lockedFile, o lockOwner, first, last uint64) {
 
 // freeAll takes all that a host has.
 func (t *lockTable) freeAll(host string) {
+	defer t.advance()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for f, owners := range t.files {
@@ -126,7 +144,7 @@ func (t *lockTable) crash(d time.Duration) {
 			t.holders[o.host] = true
 		}
 	}
-	t.files = nil
+	t.files, t.queue = nil, nil
 	t.grace = d != 0
 	if d > 0 {
 		t.end = time.AfterFunc(d, t.endGrace)

@@ -98,6 +98,7 @@ func (s *Server) mnt(q *transport.Request, host string) transport.AcceptStat {
 	if !ok {
 		return transport.GarbageArgs
 	}
+	s.stats.mounts.Add(1)
 	var res wire.MntRes
 	h, err := s.resolve(a.Path)
 	res.Status = mountStatusOf(err)

@@ -13,8 +13,8 @@ import (
 )
 
 // serveLocks answers NLM 4 (RFC 1813 appendix II) over TCP. A LOCK that would block
-// is not queued, as with Linux servers for ordinary file systems: BLOCKED means ask
-// again. SHARE is not served.
+// is queued with Config.Callbacks, and not otherwise, as with some Linux servers for ordinary
+// file systems: BLOCKED means ask again. SHARE is not served.
 func (s *Server) serveLocks(q *transport.Request) transport.AcceptStat {
 	if q.Transport != "tcp" {
 		return transport.ProgUnavail
@@ -40,6 +40,8 @@ func (s *Server) serveLocks(q *transport.Request) transport.AcceptStat {
 		host, _ := peerOf(q)
 		s.locks.freeAll(host)
 		return transport.Success
+	case nlm.ProcGrantedRes:
+		return s.grantedRes(q)
 	}
 	return transport.ProcUnavail
 }
@@ -118,7 +120,11 @@ func (s *Server) lock(q *transport.Request) transport.AcceptStat {
 	}
 	f, o, first, last, stat := s.lockArgs(q, &a.Lock)
 	if stat == nlm.Granted {
-		stat = s.locks.lock(f, o, ranges.Range{First: first, Last: last, Exclusive: a.Exclusive}, a.Reclaim)
+		var wait *nlm.TestArgs
+		if a.Block {
+			wait = &nlm.TestArgs{Cookie: a.Cookie, Exclusive: a.Exclusive, Lock: a.Lock}
+		}
+		stat = s.locks.lock(f, o, ranges.Range{First: first, Last: last, Exclusive: a.Exclusive}, a.Reclaim, wait)
 	}
 	if stat == nlm.Denied && a.Block {
 		stat = nlm.Blocked
@@ -127,15 +133,15 @@ func (s *Server) lock(q *transport.Request) transport.AcceptStat {
 	return transport.Success
 }
 
-// cancelLock is CANCEL (section 6.3.3): nothing is ever queued.
+// cancelLock is CANCEL (section 6.3.3).
 func (s *Server) cancelLock(q *transport.Request) transport.AcceptStat {
 	a, ok := args[nlm.CancelArgs](q)
 	if !ok {
 		return transport.GarbageArgs
 	}
-	_, _, _, _, stat := s.lockArgs(q, &a.Lock)
+	f, o, first, last, stat := s.lockArgs(q, &a.Lock)
 	if stat == nlm.Granted {
-		stat = nlm.Denied
+		stat = s.locks.cancel(f, o, ranges.Range{First: first, Last: last, Exclusive: a.Exclusive})
 	}
 	(&nlm.Res{Cookie: a.Cookie, Stat: stat}).Append(q.Reply)
 	return transport.Success
@@ -157,6 +163,9 @@ func (s *Server) unlock(q *transport.Request) transport.AcceptStat {
 
 // EndGrace ends the grace period that Config.Grace began.
 func (s *Server) EndGrace() { s.locks.endGrace() }
+
+// LocksWaiting is how many locks are waited for.
+func (s *Server) LocksWaiting() int { return s.locks.waiting() }
 
 // Locks is how many ranges are locked.
 func (s *Server) Locks() int { return s.locks.count() }

@@ -1,6 +1,8 @@
 package nfsd
 
 import (
+	"fmt"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
@@ -20,6 +22,32 @@ func (e *export) all(f func(*export)) {
 	for ; e != nil; e = e.next.Load() {
 		f(e)
 	}
+}
+
+// Reexport exports what is at a path with another id, as exportfs with another fsid does:
+// no handle from before is valid any more, and the fsid of its files is another.
+func (s *Server) Reexport(path string, id uint32) error {
+	s.replacing.Lock()
+	defer s.replacing.Unlock()
+	if s.byID[id] != nil || s.again[id] != nil {
+		return fmt.Errorf("nfsd: there is, or was, an export with the id %#x", id)
+	}
+	for _, e := range s.exports {
+		if e.Path != path {
+			continue
+		}
+		e = e.latest()
+		x := e.Export
+		x.ID = id
+		n, err := s.open(x)
+		if err != nil {
+			return fmt.Errorf("nfsd: %w", err)
+		}
+		s.again[id] = n
+		e.next.Store(n)
+		return nil
+	}
+	return fmt.Errorf("nfsd: nothing is exported as %s", path)
 }
 
 // mounted is the export that a client mounts in the place of e: the directory that now has

@@ -19,12 +19,15 @@ type Server struct {
 	cfg     Config
 	exports []*export
 	byID    map[uint32]*export
+	// again are exports by the ids that they were exported with anew; guarded by replacing.
+	again   map[uint32]*export
 	lossy   bool
 	acl     bool // an export has access control lists
 	verf    atomic.Pointer[nfsclient.Verifier]
 	dups    atomic.Pointer[dupCache]
 	mounts  mountList
 	locks   lockTable
+	answers sync.Map // of GRANTED_MSG under way: cookie to chan nlm.Stat
 	stats   counters
 
 	crashMu sync.RWMutex
@@ -60,9 +63,12 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, byID: map[uint32]*export{}}
+	s := &Server{cfg: cfg, byID: map[uint32]*export{}, again: map[uint32]*export{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.renew(true)
+	if cfg.Callbacks != nil {
+		s.locks.grant = s.granted
+	}
 	for _, x := range cfg.Exports {
 		if err := s.add(x); err != nil {
 			return nil, errors.Join(fmt.Errorf("nfsd: %w", err), s.Close())
@@ -171,8 +177,17 @@ func (s *Server) exportOf(h nfsclient.Handle) (*export, error) {
 	if !ok {
 		return nil, vfs.ErrBadHandle
 	}
-	if e := s.byID[id]; e != nil {
-		return e.latest(), nil
+	e := s.byID[id]
+	if e == nil {
+		s.replacing.Lock()
+		e = s.again[id]
+		s.replacing.Unlock()
 	}
-	return nil, errStale
+	if e == nil {
+		return nil, errStale
+	}
+	if e = e.latest(); e.ID != id {
+		return nil, errStale
+	}
+	return e, nil
 }

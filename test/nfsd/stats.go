@@ -21,6 +21,8 @@ type Stats struct {
 	Duplicates   uint64 `json:"duplicates"`
 	BytesRead    uint64 `json:"bytesRead"`
 	BytesWritten uint64 `json:"bytesWritten"`
+	// Mounts counts the calls of MNT.
+	Mounts uint64 `json:"mounts"`
 	// Crashes counts those that were simulated.
 	Crashes uint64 `json:"crashes"`
 	// RDMA is of each RDMA listener in the order of their making.
@@ -28,15 +30,16 @@ type Stats struct {
 }
 
 type counters struct {
-	calls, duplicates, crashes atomic.Uint64
-	bytesRead, bytesWritten    atomic.Uint64
-	getACL, setACL             atomic.Uint64
-	proc                       [len(procNames)]atomic.Uint64
-	lock                       [len(lockProcNames)]atomic.Uint64
+	calls, duplicates, crashes, mounts atomic.Uint64
+	bytesRead, bytesWritten            atomic.Uint64
+	getACL, setACL                     atomic.Uint64
+	proc                               [len(procNames)]atomic.Uint64
+	lock                               [len(lockProcNames)]atomic.Uint64
 }
 
 var lockProcNames = [...]string{
 	nlm.ProcNull: "NULL", nlm.ProcTest: "TEST", nlm.ProcLock: "LOCK", nlm.ProcCancel: "CANCEL", nlm.ProcUnlock: "UNLOCK",
+	nlm.ProcGranted: "GRANTED", nlm.ProcGrantedMsg: "GRANTED_MSG", nlm.ProcGrantedRes: "GRANTED_RES",
 }
 
 var procNames = [...]string{
@@ -53,7 +56,7 @@ func (s *Server) Stats() Stats {
 	c := &s.stats
 	st := Stats{
 		Calls: c.calls.Load(), Procs: map[string]uint64{}, Duplicates: c.duplicates.Load(),
-		BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(), Crashes: c.crashes.Load(),
+		BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(), Crashes: c.crashes.Load(), Mounts: c.mounts.Load(),
 	}
 	for i := range c.proc {
 		if n := c.proc[i].Load(); n > 0 {
