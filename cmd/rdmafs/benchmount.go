@@ -36,7 +36,7 @@ func newBenchMount(target, words string) (*benchMount, error) {
 	if err != nil {
 		return nil, withCode(exitSystem, err)
 	}
-	return &benchMount{target: target, words: words, program: program, dir: dir}, nil
+	return &benchMount{target: target, words: "retry=0," + words, program: program, dir: dir}, nil
 }
 
 // Fresh mounts, instead of what was mounted before.

@@ -33,6 +33,8 @@ it makes, locks for a moment and removes again where you may write (--no-write, 
 leaves that out).
 Give the arguments of "rdmafs mount" without the mount point. The last step mounts the
 export on a temporary directory for a moment, in the very way that "rdmafs mount" takes.
+With the mount point of a running mount (a path that begins with / or .) its daemon is asked how it
+is: whether the server is there, what waits, and what has gone wrong; the exit code is 0 if it is healthy.
 With a server alone everything up to its answers is tried; without a server, this machine.
 
 The exit code is 0 only if "rdmafs mount" with the same arguments would succeed. Nothing
@@ -43,19 +45,26 @@ const doctorExamples = `  rdmafs doctor                                      is 
   rdmafs doctor server                               does the server answer, and by which ways?
   rdmafs doctor server:/export                       would "rdmafs mount server:/export DIR" work?
   rdmafs doctor server:/export -o proto=tcp          and over TCP?
+  rdmafs doctor /mnt                                 how is this mount?
   rdmafs doctor server:/export -o timeo=20 --json    2 s for each attempt, for programs`
 
 func newDoctorCommand() *cobra.Command {
 	var words []string
 	var asJSON, noWrite bool
 	cmd := &cobra.Command{
-		Use:     "doctor [SERVER[:/EXPORT]] [-o OPTIONS]",
+		Use:     "doctor [SERVER[:/EXPORT] [-o OPTIONS] | MOUNTPOINT]",
 		Short:   "Find out why a mount does not work",
 		Long:    doctorHelp,
 		Example: doctorExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return withCode(exitUsage, fmt.Errorf("doctor wants at most one SERVER:/EXPORT, and no mount point"))
+				return withCode(exitUsage, fmt.Errorf("doctor wants at most one SERVER:/EXPORT and no mount point, or one MOUNTPOINT alone"))
+			}
+			if len(args) == 1 && (strings.HasPrefix(args[0], "/") || strings.HasPrefix(args[0], ".")) {
+				if len(words) > 0 || noWrite {
+					return withCode(exitUsage, fmt.Errorf("doctor MOUNTPOINT takes no mount options: those of the mount hold"))
+				}
+				return doctorRunning(cmd, args[0], asJSON)
 			}
 			m, err := doctorArgs(args, words)
 			if err != nil {
@@ -86,6 +95,28 @@ func newDoctorCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&noWrite, "no-write", false, "make no file in the export to try writing with")
 	return cmd
+}
+
+// doctorRunning examines a running mount.
+func doctorRunning(cmd *cobra.Command, mountPoint string, asJSON bool) error {
+	r, err := askReport(mountPoint)
+	if err != nil {
+		return err
+	}
+	found, out := checkup.Running(&r), cmd.OutOrStdout()
+	if asJSON {
+		if err := plain.WriteJSON(out, found); err != nil {
+			return withCode(exitSystem, err)
+		}
+		return withCode(exitFail, found.Err())
+	}
+	for _, s := range found.Sections {
+		doctor.WriteSection(out, s)
+	}
+	if found.OK {
+		doctor.WriteVerdict(out, found)
+	}
+	return withCode(exitFail, found.Err())
 }
 
 // doctorArgs understands the arguments as mount does, but for what may be left

@@ -2,38 +2,96 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"log/syslog"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
-// newLogger logs to standard error in the foreground, to syslog otherwise, with
-// the level as its severity. Without a syslog the messages are dropped: nobody
-// is there to read them. Each is one plain line, even if it quotes a server.
-// Debug messages are for debug only.
-func newLogger(foreground, debug bool, dir string) *slog.Logger {
-	level := slog.LevelInfo
-	if debug {
-		level = slog.LevelDebug
+// mountLog is the log of a mount.
+type mountLog struct {
+	*slog.Logger
+	level *slog.LevelVar
+	// file is that of logfile=, nil without.
+	file *os.File
+}
+
+// levels are those of options.LogLevels.
+var levels = []slog.Level{slog.LevelError, slog.LevelWarn, slog.LevelInfo, slog.LevelDebug}
+
+// set changes from which level on l logs.
+func (l *mountLog) set(word string) error {
+	i := slices.Index(options.LogLevels, word)
+	if i < 0 {
+		return fmt.Errorf("log levels are %s", strings.Join(options.LogLevels, ", "))
 	}
-	if foreground {
+	l.level.Set(levels[i])
+	return nil
+}
+
+// newLogger logs to the file of logfile=, to standard error in the foreground, and else to syslog, which journald
+// reads where there is one, with the level as its severity. Without a syslog the messages of a
+// daemon are dropped: nobody is there to read them. Each is one plain line, even if it quotes a server.
+func newLogger(m *mountArgs) (*mountLog, error) {
+	l := &mountLog{level: new(slog.LevelVar)}
+	o := &m.Options
+	if err := l.set(o.LogLevel()); err != nil {
+		return nil, err
+	}
+	if o.LogFile != "" {
+		f, err := os.OpenFile(o.LogFile, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+		if err != nil {
+			return nil, fmt.Errorf("logfile=: %w", err)
+		}
+		l.file = f
+	}
+	if m.foreground {
 		log.SetOutput(plain.Lines(os.Stderr)) // the requests that -d shows
-		l := log.New(plain.Lines(os.Stderr), "rdmafs: "+dir+": ", log.LstdFlags|log.Lmsgprefix)
-		return slog.New(&lineHandler{level: level, write: func(_ slog.Level, line string) error {
-			return l.Output(0, line)
-		}})
 	}
-	s, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_NOTICE, "rdmafs")
-	if err != nil {
-		return slog.New(slog.DiscardHandler)
+	if l.file == nil && !m.foreground {
+		s, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_NOTICE, "rdmafs")
+		if err != nil {
+			l.Logger = slog.New(slog.DiscardHandler)
+			return l, nil
+		}
+		l.Logger = slog.New(l.syslog(s, o.LogFormat, m.dir))
+		return l, nil
 	}
-	return slog.New(&lineHandler{level: level, write: func(at slog.Level, line string) error {
+	to := io.Writer(os.Stderr)
+	if l.file != nil {
+		to = l.file
+	}
+	l.Logger = slog.New(l.stream(to, o.LogFormat, m.dir))
+	return l, nil
+}
+
+// stream writes lines with their time.
+func (l *mountLog) stream(to io.Writer, format, dir string) slog.Handler {
+	if format == "json" {
+		return l.json(func(_ slog.Level, line string) error {
+			_, err := io.WriteString(to, line)
+			return err
+		}, dir)
+	}
+	out := log.New(plain.Lines(to), "rdmafs: "+dir+": ", log.LstdFlags|log.Lmsgprefix)
+	return &lineHandler{level: l.level, write: func(_ slog.Level, line string) error { return out.Output(0, line) }}
+}
+
+// syslog writes lines with their severity.
+func (l *mountLog) syslog(s *syslog.Writer, format, dir string) slog.Handler {
+	if format == "json" {
+		return l.json(func(at slog.Level, line string) error { return severity(s, at)(strings.TrimSuffix(line, "\n")) }, dir)
+	}
+	return &lineHandler{level: l.level, write: func(at slog.Level, line string) error {
 		return severity(s, at)(plain.Text(dir + ": " + line))
-	}})
+	}}
 }
 
 // severity is the function that writes to syslog with the severity of a level.
@@ -49,16 +107,52 @@ func severity(s *syslog.Writer, at slog.Level) func(string) error {
 	return s.Debug
 }
 
+// json writes records as an object each.
+func (l *mountLog) json(write func(slog.Level, string) error, dir string) slog.Handler {
+	return jsonHandler{level: l.level, write: write, with: func(h slog.Handler) slog.Handler {
+		return h.WithAttrs([]slog.Attr{slog.String("mount", dir)})
+	}}
+}
+
+// jsonHandler writes a record as a JSON text on a line, whose strings are plain.
+type jsonHandler struct {
+	level slog.Leveler
+	write func(level slog.Level, line string) error
+	with  func(slog.Handler) slog.Handler // adds attributes and groups
+}
+
+func (h jsonHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level.Level() }
+
+func (h jsonHandler) Handle(ctx context.Context, r slog.Record) error {
+	var b strings.Builder
+	if err := h.with(slog.NewJSONHandler(&b, &slog.HandlerOptions{Level: h.level})).Handle(ctx, r); err != nil {
+		return err
+	}
+	return h.write(r.Level, string(plain.JSON([]byte(b.String()))))
+}
+
+func (h jsonHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	with := h.with
+	h.with = func(to slog.Handler) slog.Handler { return with(to).WithAttrs(attrs) }
+	return h
+}
+
+func (h jsonHandler) WithGroup(name string) slog.Handler {
+	with := h.with
+	h.with = func(to slog.Handler) slog.Handler { return with(to).WithGroup(name) }
+	return h
+}
+
 // lineHandler writes a record as its message, followed by its attributes as
 // key=value. Time and origin are what write adds.
 type lineHandler struct {
-	level  slog.Level
+	level  slog.Leveler
 	write  func(level slog.Level, line string) error
 	attrs  string // of WithAttrs
 	groups string // of WithGroup, each followed by a dot
 }
 
-func (h *lineHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+func (h *lineHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level.Level() }
 
 func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder

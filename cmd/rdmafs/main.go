@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdmafs/rdmafs/cmd/rdmafs/filecmd"
 	"github.com/rdmafs/rdmafs/internal/look"
 	"github.com/rdmafs/rdmafs/internal/plain"
 )
@@ -41,26 +42,35 @@ func main() {
 	if look.Child() {
 		return
 	}
-	os.Exit(run(os.Args[1:]))
+	os.Exit(run(os.Args[0], os.Args[1:]))
 }
 
-func run(args []string) int {
-	root := newRootCommand()
-	root.SetArgs(args)
-	err := root.Execute()
+// run runs the command line of a program by a name.
+func run(name string, args []string) int {
+	args, err := asHelper(name, args)
+	if err == nil {
+		root := newRootCommand(args)
+		root.SetArgs(args)
+		err = root.Execute()
+	}
 	if err == nil {
 		return 0
 	}
 	plain.Fprintf(os.Stderr, "rdmafs: %s\n", plain.OneLine(err))
 	var e *exitError
-	if errors.As(err, &e) {
+	var f *filecmd.ExitError
+	switch {
+	case errors.As(err, &e):
 		return e.code
+	case errors.As(err, &f):
+		return f.Code
 	}
 	return exitUsage
 }
 
-func newRootCommand() *cobra.Command {
-	mount := newMountCommand()
+// newRootCommand is the command line of rdmafs. A daemon is started with args.
+func newRootCommand(args []string) *cobra.Command {
+	mount := newMountCommand(args)
 	root := &cobra.Command{
 		Use:   "rdmafs",
 		Short: "Mount NFS exports over RDMA, without a kernel module and without root",
@@ -68,10 +78,10 @@ func newRootCommand() *cobra.Command {
 
 "rdmafs SERVER:/EXPORT MOUNTPOINT -o OPTIONS", as mount(8) calls it for the type
 fuse.rdmafs, means "rdmafs mount".`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		Args:              cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		Version:       newBuildReport().String(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -85,8 +95,11 @@ fuse.rdmafs, means "rdmafs mount".`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return withCode(exitUsage, fmt.Errorf("%w (%s --help lists what there is)", err, cmd.CommandPath()))
 	})
+	root.SetVersionTemplate("{{.Version}}")
 	// The same variables as of the mount command: see newMountCommand.
 	root.Flags().AddFlagSet(mount.Flags())
-	root.AddCommand(mount, newUmountCommand(), newSyncCommand(), newStatusCommand(), newStatsCommand(), newDevicesCommand(), newDoctorCommand(), newBenchCommand())
+	root.AddCommand(mount, newUmountCommand(), newSyncCommand(), newStatusCommand(), newStatsCommand(), newListCommand(), newTopCommand(), newLogCommand(), newExporterCommand(), newDevicesCommand(), newDoctorCommand(), newBenchCommand(), newVersionCommand(), newCompletionCommand())
+	root.AddCommand(filecmd.Commands()...)
+	addCompletions(root)
 	return root
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/rdmafs/rdmafs/internal/daemon"
 	"github.com/rdmafs/rdmafs/internal/look"
 	"github.com/rdmafs/rdmafs/internal/mount"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/options"
+	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/internal/session"
 	"github.com/rdmafs/rdmafs/internal/source"
 )
@@ -22,11 +24,15 @@ type mountArgs struct {
 	dir        string // absolute
 	foreground bool
 	debug      bool
+	verbose    bool
+	dead       bool // on dir lies a mount whose daemon has ended
 }
 
-func newMountCommand() *cobra.Command {
+// newMountCommand is "rdmafs mount". commandLine is all of the arguments, which the daemon
+// is started with.
+func newMountCommand(commandLine []string) *cobra.Command {
 	var words []string
-	var foreground, debug bool
+	var foreground, debug, fake, verbose bool
 	cmd := &cobra.Command{
 		Use:   "mount SERVER:/EXPORT MOUNTPOINT",
 		Short: "Mount an NFS export",
@@ -35,6 +41,12 @@ background and logs to syslog. Exit codes are those of mount(8).
 
 ` + options.Help(),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if list, is := options.TakeRemount(words); is {
+				if cmd.Flags().Changed("debug") {
+					list = debugWord(list, debug)
+				}
+				return remount(args, list)
+			}
 			if len(args) != 2 {
 				return withCode(exitUsage, fmt.Errorf("mount wants SERVER:/EXPORT and MOUNTPOINT, got %d arguments", len(args)))
 			}
@@ -42,23 +54,30 @@ background and logs to syslog. Exit codes are those of mount(8).
 			if err != nil {
 				return err
 			}
-			m.foreground, m.debug = foreground, debug
-			if foreground || daemon.Is() {
+			m.Options.Debug = m.Options.Debug || debug
+			m.foreground, m.debug = foreground, m.Options.Debug
+			m.verbose = verbose
+			switch {
+			case fake:
+				return nil
+			case foreground || daemon.Is():
 				return m.serve()
 			}
-			return inBackground()
+			return inBackground(commandLine)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&words, "options", "o", nil, "mount options, comma separated (rdmafs mount --help lists them)")
 	cmd.Flags().BoolVarP(&foreground, "foreground", "f", false, "stay in the foreground and log to stderr")
+	cmd.Flags().BoolVar(&fake, "fake", false, "check the command and this machine, and mount nothing")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "say how the server was reached")
 	cmd.Flags().BoolVarP(&debug, "debug", "d", false, "log every FUSE request (to stderr, so with -f)")
 	return cmd
 }
 
 // inBackground starts a daemon that serves the mount, and waits until that is
 // usable.
-func inBackground() error {
-	err := daemon.Start()
+func inBackground(args []string) error {
+	err := daemon.Start(args, func(line string) { plain.Fprintf(os.Stderr, "rdmafs: %s\n", line) })
 	var ended *daemon.EndedError
 	switch {
 	case errors.As(err, &ended) && ended.Code > 0:
@@ -112,6 +131,9 @@ func (m *mountArgs) mountPoint(dir string) (string, error) {
 		return bad("does not answer%s", obstacle(at.At))
 	case err != nil:
 		return "", withCode(exitSystem, err)
+	case at.Dead() && at.Found && mountOfOurs(at.At):
+		m.dead = true
+		return at.At, nil
 	case at.Dead():
 		return bad("is dead, its daemon has ended%s", obstacle(at.At))
 	case at.Errno == syscall.ENOENT:
@@ -124,4 +146,10 @@ func (m *mountArgs) mountPoint(dir string) (string, error) {
 		return bad("is not a directory")
 	}
 	return at.At, nil
+}
+
+// mountOfOurs reports whether what is mounted at dir, on top, is of rdmafs.
+func mountOfOurs(dir string) bool {
+	m, ok, err := mounttable.Find(dir)
+	return err == nil && ok && m.Type == "fuse.rdmafs"
 }

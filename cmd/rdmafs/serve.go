@@ -7,9 +7,11 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"syscall"
 
 	"github.com/rdmafs/rdmafs/internal/daemon"
+	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/internal/serve"
 	"github.com/rdmafs/rdmafs/internal/session"
 )
@@ -18,16 +20,34 @@ import (
 // ends. The first SIGINT or SIGTERM unmounts; a second one ends the process, as by
 // default.
 func (m *mountArgs) serve() error {
-	log := newLogger(m.foreground, m.debug, m.dir)
-	m.Log, m.Idle = log, giveBack
+	log, err := newLogger(m)
+	if err != nil {
+		return withCode(exitFail, fmt.Errorf("%s: %w", m.Source.Text, err))
+	}
+	m.Log, m.Idle = log.Logger, giveBack
+	forgetCrash, err := keepCrash(log, m.dir)
+	if err != nil {
+		log.Warn(fmt.Sprintf("should this process crash, its trace is lost: %v", err))
+	}
+	defer forgetCrash()
+	shown, err := listenFor(&m.Options)
+	if err != nil {
+		return withCode(exitFail, fmt.Errorf("%s: %w", m.Source.Text, err))
+	}
+	defer shown.close()
 	fail := func(err error) error { return withCode(exitFail, session.NameSource(m.Source, err)) }
 
-	signalled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(signalled, stop)
-	ctx := signalled
-	ready, note := func() error { return nil }, func(string) {}
-	if daemon.Is() {
+	interruptible := func() {
+		var release context.CancelFunc
+		ctx, release = signal.NotifyContext(ctx, os.Interrupt)
+		context.AfterFunc(ctx, func() { release(); stop() })
+	}
+	announce, note := func() error { return nil }, func(string) {}
+	if !daemon.Is() {
+		interruptible()
+	} else {
 		// The command that reads standard error may end first.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 		var giveUp context.CancelFunc
@@ -37,14 +57,40 @@ func (m *mountArgs) serve() error {
 		if err != nil {
 			return withCode(exitSystem, err)
 		}
-		ready, note = p.Ready, p.Note
+		note = p.Note
+		announce = sync.OnceValue(func() error {
+			p.Leave()
+			interruptible()
+			return p.Ready()
+		})
 	}
-	mounted, err := serve.Start(ctx, serve.Config{Config: m.Config, Dir: m.dir, Debug: m.debug, Busy: func(err error) {
-		log.Warn(fmt.Sprintf("cannot unmount on signal: %v (a second signal ends the process and loses unwritten data)", err))
-	}})
+	for _, n := range m.Options.Notes {
+		log.Warn("note: " + n)
+		note("note: " + n)
+	}
+	inBackground := false
+	mounted, err := serve.Start(ctx, serve.Config{
+		Config: m.Config, Dir: m.dir, Debug: m.debug, SetLog: log.set, Replace: m.dead,
+		Busy: func(err error) {
+			log.Warn(fmt.Sprintf("cannot unmount on signal: %v (a second signal ends the process and loses unwritten data)", err))
+		},
+		Away: func(err error) {
+			inBackground = m.Options.Background
+			said := fmt.Sprintf("%s (%s)", plain.OneLine(session.NameSource(m.Source, err)), m.trying())
+			log.Warn(said)
+			note(said)
+			if inBackground {
+				_ = announce() // a parent that has ended ends ctx
+			}
+		},
+	})
 	if err != nil {
+		if inBackground {
+			log.Error(fmt.Sprintf("not mounted: %v", err))
+		}
 		return fail(err)
 	}
+	shown.serve(mounted)
 	s := mounted.Session()
 	if short := s.Note(); short != "" {
 		log.Warn("note: " + short)
@@ -53,16 +99,29 @@ func (m *mountArgs) serve() error {
 	if short := s.LockNote(); short != "" { // the log has it
 		note(fmt.Sprintf("note: %s: %s", m.Source.Text, short))
 	}
-	if err := ready(); err != nil {
+	how := fmt.Sprintf("mounted %s (%s, %s)", m.Source.Text, s.How(), s.Client().Info().Version)
+	if m.verbose {
+		note(how + " on " + m.dir)
+	}
+	if err := announce(); err != nil {
 		log.Warn(fmt.Sprintf("the command that asked for the mount ended before it was usable: %v", err))
 		_ = mounted.Detach() // lazily: another process may have files open on it
 	} else {
-		log.Info(fmt.Sprintf("mounted %s (%s, %s)", m.Source.Text, s.How(), s.Client().Info().Version))
+		log.Info(how)
 	}
 	if err := mounted.Serve(ctx); err != nil {
 		return fail(err)
 	}
 	return nil
+}
+
+// trying says for how long a server that is away is tried again.
+func (m *mountArgs) trying() string {
+	patience := m.Options.Patience()
+	if m.Options.Background {
+		return fmt.Sprintf("bg: process %d goes on trying for %s in the background", os.Getpid(), patience)
+	}
+	return fmt.Sprintf("trying again for %s; retry=0 gives up at once", patience)
 }
 
 // giveBack gives the system what the heap does not need any more. The runtime would collect

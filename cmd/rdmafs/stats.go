@@ -15,27 +15,65 @@ import (
 	"github.com/rdmafs/rdmafs/internal/status"
 )
 
+const statsHelp = `Show how a mount's calls travelled, how often the cache has answered in their place, and what
+each procedure has cost: calls, errors, resends, bytes, and the mean, the median and the 99th
+percentile of the times that calls were queued here, were on their way (RTT), and took
+altogether. Times are known to an eighth.
+
+With --interval each report is of what has happened since the one before; the first is of the
+time since the mount.`
+
 func newStatsCommand() *cobra.Command {
-	var asJSON bool
+	var f statsFlags
 	cmd := &cobra.Command{
 		Use:   "stats MOUNTPOINT",
-		Short: "Show how a mount's calls travelled",
+		Short: "Show how a mount's calls travelled, and what they cost",
+		Long:  statsHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return withCode(exitUsage, fmt.Errorf("stats wants one MOUNTPOINT"))
 			}
-			r, err := askReport(args[0])
-			if err != nil {
-				return err
+			if f.asJSON && f.mountstats {
+				return withCode(exitUsage, fmt.Errorf("--json and --mountstats cannot be had at once"))
 			}
-			if asJSON {
-				return plain.WriteJSON(cmd.OutOrStdout(), r)
-			}
-			return status.PrintReport(cmd.OutOrStdout(), r)
+			return f.run(cmd, args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, an object a report")
+	cmd.Flags().BoolVar(&f.mountstats, "mountstats", false, "print as /proc/self/mountstats, for programs that read it")
+	f.add(cmd)
 	return cmd
+}
+
+// statsFlags say how statistics are printed.
+type statsFlags struct {
+	repeat
+	asJSON, mountstats bool
+}
+
+func (f *statsFlags) run(cmd *cobra.Command, mountPoint string) error {
+	var before status.Report
+	return f.each(cmd.Context(), func(n int) error {
+		r, err := askReport(mountPoint)
+		if err != nil {
+			return err
+		}
+		shown := r
+		if n > 0 {
+			shown = r.Since(&before)
+		}
+		before = r
+		to := cmd.OutOrStdout()
+		switch {
+		case f.asJSON:
+			return plain.WriteJSON(to, shown)
+		case f.mountstats:
+			return status.PrintMountstats(to, r) // its readers subtract themselves
+		case f.repeats():
+			return status.PrintRates(to, shown)
+		}
+		return status.PrintReport(to, shown)
+	})
 }
 
 // askReport has the daemon of a mount point tell of itself.
@@ -75,7 +113,7 @@ func remains(dir string, err error) string {
 	case errors.Is(err, look.ErrSilent):
 		return fmt.Sprintf(": what is there is a mount of %s that does not answer (end it with: rdmafs umount -f %s)", m.Source, dir)
 	case at.Dead():
-		return fmt.Sprintf(": what is there is a dead mount of %s (end it with: rdmafs umount %s)", m.Source, dir)
+		return fmt.Sprintf(": what is there is a dead mount of %s (end it with: rdmafs umount %s)%s", m.Source, dir, crashed(dir))
 	}
 	return fmt.Sprintf(": what is there is a mount of %s, whose daemon has its socket elsewhere (was XDG_RUNTIME_DIR another when it was mounted?)", m.Source)
 }

@@ -13,7 +13,7 @@ func newStatusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status MOUNTPOINT",
-		Short: "Show what is in force on a mount",
+		Short: "Show what is in force on a mount, whether its server is there, and what waits for it",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return withCode(exitUsage, fmt.Errorf("status wants one MOUNTPOINT"))
@@ -23,9 +23,12 @@ func newStatusCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return plain.WriteJSON(cmd.OutOrStdout(), r.InForce)
+				return plain.WriteJSON(cmd.OutOrStdout(), r.Status())
 			}
-			return status.PrintInForce(cmd.OutOrStdout(), r.InForce)
+			if err := status.PrintInForce(cmd.OutOrStdout(), r.InForce); err != nil {
+				return err
+			}
+			return status.PrintState(cmd.OutOrStdout(), r.State)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

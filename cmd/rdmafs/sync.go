@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdmafs/rdmafs/cmd/rdmafs/filecmd"
 	"github.com/rdmafs/rdmafs/internal/control"
 	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
@@ -17,21 +18,22 @@ file system. What a program has stored through a shared mapping is known to the 
 once the kernel has written it back; msync(2) sees to that.`
 
 func newSyncCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "sync MOUNTPOINT",
-		Short: "Make everything written through a mount safe on the server",
-		Long:  syncHelp,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return withCode(exitUsage, fmt.Errorf("sync wants one MOUNTPOINT"))
-			}
-			dir, err := mountPointArg(args[0])
-			if err != nil {
-				return withCode(exitUsage, err)
-			}
-			return withCode(exitFail, syncMount(dir))
-		},
+	cmd := &cobra.Command{
+		Use:   "sync MOUNTPOINT | sync SOURCE TARGET",
+		Short: "Make what was written through a mount safe, or one tree like another",
+		Long:  syncHelp + "\n\n" + filecmd.SyncHelp,
 	}
+	filecmd.SyncCommand(cmd, func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return withCode(exitUsage, fmt.Errorf("sync wants one MOUNTPOINT, or SOURCE and TARGET"))
+		}
+		dir, err := mountPointArg(args[0])
+		if err != nil {
+			return withCode(exitUsage, err)
+		}
+		return withCode(exitFail, syncMount(dir))
+	})
+	return cmd
 }
 
 // syncMount makes safe what was written through the mount at dir.

@@ -42,13 +42,28 @@ func Wait(mountPoint, device string) (*Held, error) {
 // safe on the server. failed is what it says went wrong, "" if nothing. Sync waits
 // for the server as long as the daemon does.
 func Sync(mountPoint, device string) (failed string, err error) {
-	return syncAt(addressesOf(mountPoint), device)
+	return longAt(addressesOf(mountPoint), request("sync", device))
 }
 
 // Stats has the daemon of the mount that is at a mount point now report on it, in
 // JSON.
 func Stats(mountPoint string) ([]byte, error) {
 	return askAt(addressesOf(mountPoint), request("stats", deviceAt(mountPoint)))
+}
+
+// StatsWithin is Stats, bounded in time: for those who ask many daemons, any of which may be stuck.
+func StatsWithin(mountPoint string, within time.Duration) ([]byte, error) {
+	return askWithin(addressesOf(mountPoint), request("stats", deviceAt(mountPoint)), within)
+}
+
+// SetLog has the daemon of the mount that is at a mount point now log from a level up. failed is what it says went
+// wrong, "" if nothing.
+func SetLog(mountPoint, level string) (failed string, err error) {
+	b, err := askAt(addressesOf(mountPoint), request(logPrefix+level, deviceAt(mountPoint)))
+	if said := strings.TrimSpace(string(b)); err == nil && said != ok {
+		return said, nil
+	}
+	return "", err
 }
 
 // Abort has the daemon of the mount that is at a mount point now fail what waits
@@ -124,13 +139,23 @@ func (w *Held) End() (string, error) {
 	return strings.TrimSpace(line), err
 }
 
-// Sync is Sync by the daemon that holds w.
-func (w *Held) Sync(device string) (failed string, err error) {
-	return syncAt([]address{w.at}, device)
+// Remount has the daemon of the mount with a device number change it by a list of options. failed
+// is why it did not, "" if it did.
+func Remount(mountPoint, device, list string) (failed string, err error) {
+	if len(list) > maxOptions || strings.ContainsAny(list, "\n\r") {
+		return "", fmt.Errorf("the options are more than %d bytes, or contain the end of a line", maxOptions)
+	}
+	return longAt(addressesOf(mountPoint), request("remount", device)+" "+list)
 }
 
-func syncAt(at []address, device string) (failed string, err error) {
-	daemon, err := holdAt(at, request("sync", device))
+// Sync is Sync by the daemon that holds w.
+func (w *Held) Sync(device string) (failed string, err error) {
+	return longAt([]address{w.at}, request("sync", device))
+}
+
+// longAt asks for what takes long.
+func longAt(at []address, request string) (failed string, err error) {
+	daemon, err := holdAt(at, request)
 	if err != nil {
 		return "", err
 	}
@@ -148,8 +173,12 @@ func syncAt(at []address, device string) (failed string, err error) {
 }
 
 func askAt(at []address, request string) ([]byte, error) {
+	return askWithin(at, request, AnswerTimeout)
+}
+
+func askWithin(at []address, request string, within time.Duration) ([]byte, error) {
 	for _, a := range at {
-		conn, pid, err := dial(a, request)
+		conn, pid, err := dialWithin(a, request, within)
 		if err != nil {
 			continue
 		}

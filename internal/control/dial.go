@@ -42,6 +42,11 @@ func sockets(at place, mountPoint string) (found []address) {
 // dial reaches the daemon that listens at a, process pid, and sends it a
 // request. It allows AnswerTimeout for the answer.
 func dial(a address, request string) (_ net.Conn, pid int32, _ error) {
+	return dialWithin(a, request, AnswerTimeout)
+}
+
+// dialWithin is dial with another time for the answer.
+func dialWithin(a address, request string, within time.Duration) (_ net.Conn, pid int32, _ error) {
 	conn, err := net.Dial("unix", a.path)
 	if err != nil {
 		return nil, 0, err
@@ -51,7 +56,7 @@ func dial(a address, request string) (_ net.Conn, pid int32, _ error) {
 		conn.Close()
 		return nil, 0, fmt.Errorf("%s: user %d listens there, not %d", a.path, uid, a.uid)
 	}
-	_ = conn.SetDeadline(time.Now().Add(AnswerTimeout))
+	_ = conn.SetDeadline(time.Now().Add(within))
 	if _, err := io.WriteString(conn, request+"\n"); err != nil {
 		conn.Close()
 		return nil, 0, err

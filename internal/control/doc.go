@@ -11,6 +11,10 @@
 //	sync    "waiting"; when everything written is safe on the server "done",
 //	        or a line that says what failed, or the end of the connection when
 //	        the mount ends before
+//	log=LEVEL
+//	        that much is logged from now on; "ok", or a line that says why not
+//	remount as sync, after the device number a list of mount options, which are put in
+//	        force together or not at all
 //	abort   requests that wait for the server fail from now on; "ok"
 //
 // The device number of the mount that is meant may follow the word. A daemon that

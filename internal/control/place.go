@@ -48,7 +48,7 @@ func Directory() (string, error) { return makePlace() }
 func makePlace() (string, error) {
 	uid := uint32(os.Geteuid())
 	if uid == 0 {
-		return systemDir, makePrivate(systemDir, uid, "is /run writable?")
+		return makeRoots(systemDir)
 	}
 	if d := environmentDir(); d != "" {
 		return d, makePrivate(d, uid, "set XDG_RUNTIME_DIR to a directory of yours, or unset it and TMPDIR")
@@ -59,6 +59,32 @@ func makePlace() (string, error) {
 		}
 	}
 	return makeTemporary(os.TempDir(), uid)
+}
+
+// makeRoots makes system, or another directory for root where it cannot: /run is
+// read-only, or is another root's, as the machine's is to root of a user namespace.
+func makeRoots(system string) (string, error) {
+	err := makePrivate(system, 0, "is /run writable?")
+	if err == nil {
+		return system, nil
+	}
+	if d := rootsEnvironmentDir(); d != "" && makePrivate(d, 0, "") == nil {
+		return d, nil
+	}
+	d, terr := makeTemporary(os.TempDir(), 0)
+	if terr != nil {
+		return "", fmt.Errorf("%w; nor is there another: %w", err, terr)
+	}
+	return d, nil
+}
+
+// rootsEnvironmentDir is environmentDir where that is root's: a shell of sudo has
+// another user's XDG_RUNTIME_DIR.
+func rootsEnvironmentDir() string {
+	if d := environmentDir(); d != "" && privateDir(filepath.Dir(d), 0) == nil {
+		return d
+	}
+	return ""
 }
 
 func makePrivate(dir string, uid uint32, hint string) error {
@@ -134,12 +160,14 @@ func places(mountPoint string) (all []place) {
 	}
 	if own != 0 {
 		add(own, environmentDir())
+	} else {
+		add(own, rootsEnvironmentDir())
 	}
 	if uid != 0 {
 		add(uid, filepath.Join(userDir(uid), "rdmafs"))
-		add(uid, temporaryDirs("/tmp", uid)...)
-		add(uid, temporaryDirs(os.TempDir(), uid)...)
 	}
+	add(uid, temporaryDirs("/tmp", uid)...)
+	add(uid, temporaryDirs(os.TempDir(), uid)...)
 	add(0, systemDir)
 	return all
 }

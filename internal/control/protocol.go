@@ -16,7 +16,8 @@ const writeTimeout = time.Second
 
 // The bounds of a request and an answer, in bytes.
 const (
-	maxRequest = 64
+	maxRequest = 64 + maxOptions
+	maxOptions = 4096 // as mount(2) takes
 	maxAnswer  = 1 << 20
 )
 
@@ -24,7 +25,11 @@ const (
 const (
 	waiting = "waiting" // from here on its end is seen
 	done    = "done"    // what was asked for is done
+	ok      = "ok"      // it was done at once
 )
+
+// logPrefix stands before the level in a request that changes what is logged.
+const logPrefix = "log="
 
 // socketName is the name of the socket for a mount point, in a directory of
 // sockets.

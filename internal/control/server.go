@@ -3,6 +3,7 @@ package control
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,10 @@ type Mount struct {
 	// Sync makes everything written safe on the server; nil when there is nothing
 	// to sync.
 	Sync func(context.Context) error
+	// SetLog changes what is logged, to a level that options.LogLevels has; nil if it cannot.
+	SetLog func(level string) error
+	// Remount changes the mount by a list of options.
+	Remount func(ctx context.Context, list string) error
 	// Abort makes requests that wait for the server fail from now on.
 	Abort func()
 }
@@ -150,24 +155,53 @@ func (s *Server) runAnswer(conn net.Conn) {
 	defer s.drop(conn)
 	_ = conn.SetDeadline(time.Now().Add(AnswerTimeout))
 	line, err := bufio.NewReader(io.LimitReader(conn, maxRequest)).ReadString('\n')
-	word, device, _ := strings.Cut(strings.TrimSpace(line), " ")
+	word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	device, list, _ := strings.Cut(rest, " ")
 	if err != nil || device != "" && s.mount.Device != "" && device != s.mount.Device {
+		return
+	}
+	if level, is := strings.CutPrefix(word, logPrefix); is {
+		s.answerLog(conn, level)
 		return
 	}
 	switch word {
 	case "stats":
-		_ = plain.WriteJSON(conn, s.mount.Stats())
+		answerStats(conn, s.mount.Stats())
 	case "abort":
 		s.mount.Abort()
-		_, _ = io.WriteString(conn, "ok\n")
+		_, _ = io.WriteString(conn, ok+"\n")
 	case "wait":
 		if s.hold(conn) {
 			_ = conn.SetReadDeadline(time.Time{})
 			awaitHangUp(conn)
 		}
 	case "sync":
-		s.answerSync(conn)
+		s.answerLong(conn, s.mount.Sync)
+	case "remount":
+		if s.mount.Remount != nil {
+			s.answerLong(conn, func(ctx context.Context) error { return s.mount.Remount(ctx, list) })
+		}
 	}
+}
+
+// answerStats writes JSON without white space: indented, a full report would not fit maxAnswer.
+func answerStats(conn net.Conn, v any) {
+	if b, err := json.Marshal(v); err == nil {
+		_, _ = conn.Write(append(plain.JSON(b), '\n'))
+	}
+}
+
+// answerLog changes what is logged.
+func (s *Server) answerLog(conn net.Conn, level string) {
+	err := errors.New("this mount's log has no level that can be changed")
+	if s.mount.SetLog != nil {
+		err = s.mount.SetLog(level)
+	}
+	if err != nil {
+		writeLine(conn, plain.OneLine(err))
+		return
+	}
+	writeLine(conn, ok)
 }
 
 // hold promises a client that it will see the end: Finish writes to it and closes

@@ -9,13 +9,13 @@ import (
 	"github.com/rdmafs/rdmafs/internal/plain"
 )
 
-// answerSync syncs and reports the result. It ends early when the client hangs up
-// and with StopSyncs.
-func (s *Server) answerSync(conn net.Conn) {
+// answerLong does what takes long, a sync or what includes one, and reports the result. It ends
+// early when the client hangs up and with StopSyncs.
+func (s *Server) answerLong(conn net.Conn, do func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s.mu.Lock()
-	accepted := s.syncs != nil && s.mount.Sync != nil && writeLine(conn, waiting)
+	accepted := s.syncs != nil && do != nil && writeLine(conn, waiting)
 	if accepted {
 		s.syncs[conn] = cancel
 		s.syncing.Add(1)
@@ -27,7 +27,7 @@ func (s *Server) answerSync(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Time{})
 	gone := make(chan struct{})
 	go runAwaitHangUp(conn, cancel, gone)
-	err := s.mount.Sync(ctx)
+	err := do(ctx)
 	delivered := false
 	switch {
 	case ctx.Err() != nil:

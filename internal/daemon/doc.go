@@ -1,7 +1,7 @@
 // Package daemon has a program go on in the background once its mount is usable.
 //
-// The daemon is the program executed anew in a session of its own: RDMA resources
-// do not survive a fork, and Go cannot fork without exec. The package owns both
+// The daemon is the program executed anew: RDMA resources do not survive a fork, and Go
+// cannot fork without exec. It stays in the process group of the command until Leave. The package owns both
 // processes' side of that: Start, in the command, waits for one byte on a socket or
 // for the daemon's end; Parent, in the daemon, sends it. It refuses to know of
 // mounts, and of exit codes but the daemon's own.

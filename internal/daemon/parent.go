@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +42,7 @@ var parentConn = sync.OnceValues(func() (net.Conn, error) {
 // whatever reason the parent ended it, is the end of the mount.
 type Parent struct {
 	conn net.Conn
+	held chan os.Signal // nobody reads it
 
 	mu       sync.Mutex
 	notified bool // Ready reached a parent that was there
@@ -54,11 +56,13 @@ func NewParent(gone func()) (*Parent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newParent(conn, gone), nil
+	p := newParent(conn, gone)
+	signal.Notify(p.held, os.Interrupt, unix.SIGHUP)
+	return p, nil
 }
 
 func newParent(conn net.Conn, gone func()) *Parent {
-	p := &Parent{conn: conn, over: make(chan struct{})}
+	p := &Parent{conn: conn, held: make(chan os.Signal, 1), over: make(chan struct{})}
 	go p.runAwait(gone)
 	return p
 }
@@ -75,19 +79,34 @@ func (p *Parent) runAwait(gone func()) {
 }
 
 // Note has the parent print a line. It is for the time before Ready.
-func (p *Parent) Note(line string) { plain.Fprintf(os.Stderr, "rdmafs: %s\n", line) }
+func (p *Parent) Note(line string) {
+	line = plain.Text(line)
+	if line == "" {
+		return
+	}
+	_, _ = p.conn.Write([]byte(line[:min(len(line), maxNote-1)] + "\n")) // runAwait sees the parent's end
+}
 
-// Ready reports that the mount is usable, and leaves the terminal and the directory
-// that the daemon was started from. It fails if the parent has ended. Whether
-// the parent acts on it does not matter: it was notified.
-func (p *Parent) Ready() error {
+// Leave leaves the process group and the terminal that the daemon was started from, and
+// the directory. Until then the signals of the terminal are the parent's alone. It must be
+// called once, after the mount point was last looked up: an automounter waits for whom it
+// takes for a stranger.
+func (p *Parent) Leave() {
+	_, _ = unix.Setsid() // it fails for the leader of a group, which Start makes no daemon
 	leaveTerminal()
+}
+
+// Ready reports that the mount is usable. From then on SIGINT and SIGHUP are for the
+// daemon. It fails if the parent has ended. Whether the parent acts on it does not
+// matter: it was notified.
+func (p *Parent) Ready() error {
+	signal.Stop(p.held)
 	return p.notify()
 }
 
 func (p *Parent) notify() error {
 	p.mu.Lock()
-	_, err := p.conn.Write([]byte{1})
+	_, err := p.conn.Write([]byte(readyLine))
 	p.notified = err == nil
 	p.mu.Unlock()
 	p.conn.Close()

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,13 @@ import (
 const (
 	readyEnvironment = "_RDMAFS_READY_FD"
 	readyFD          = 3
+)
+
+// The daemon says lines: readyLine, or a note, which has at least one character and
+// fewer than maxNote bytes.
+const (
+	readyLine = "\n"
+	maxNote   = 8192
 )
 
 // ErrInterrupted: a signal ended Start before the mount was usable. There is none.
@@ -42,13 +50,16 @@ func interrupts() (all []os.Signal) {
 	return all
 }
 
-// Start starts the daemon, this program with the same arguments, and returns when
-// the mount is usable or has failed. What the daemon has written to standard error
-// by then is passed on. When Start is interrupted there is no mount: it ends the
-// daemon and waits for that, and a daemon whose parent ends for any other reason
+// Start starts the daemon, this program with args, and returns when the mount is usable
+// or has failed. note is called with each Note of the daemon, from another goroutine,
+// but not after Start has returned. When Start is interrupted there is no mount: it
+// ends the daemon and waits for that, and a daemon whose parent ends for any other reason
 // ends by itself. A second signal ends this process at once. Errors are
 // *EndedError, ErrInterrupted, and those of starting a process.
-func Start() error {
+//
+// The daemon begins in this process' process group, by which the kernel's autofs knows
+// who mounts for an automounter: others wait at the mount point until it is mounted.
+func Start(args []string, note func(line string)) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -64,10 +75,10 @@ func Start() error {
 		return err
 	}
 	defer errR.Close()
-	cmd := exec.Command(self, os.Args[1:]...)
+	cmd := exec.Command(self, args...)
+	cmd.Args[0] = "rdmafs" // the program may have been called by another name
 	cmd.Env = append(os.Environ(), readyEnvironment+"=1")
 	cmd.ExtraFiles = []*os.File{w}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Stderr = errW
 	interrupted := make(chan os.Signal, 1)
 	if those := interrupts(); len(those) > 0 {
@@ -80,18 +91,27 @@ func Start() error {
 		return fmt.Errorf("cannot start the daemon: %w", err)
 	}
 	ready := make(chan error, 1)
-	go runReady(conn, ready)
-	select {
-	case err = <-ready:
-	case <-interrupted:
+	go runReady(conn, note, ready)
+	stop := func() error {
 		signal.Stop(interrupted)
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 		return ErrInterrupted
 	}
+	select {
+	case err = <-ready:
+	case <-interrupted:
+		err = stop()
+		<-ready
+		return err
+	}
 	if err == nil {
-		passOn(errR)
 		return nil // it goes on alone; the process is init's from here
+	}
+	select {
+	case <-interrupted: // what the daemon ran got the terminal's signal, too
+		return stop()
+	default:
 	}
 	// The connection ended without a word: the daemon has failed.
 	said, _ := io.ReadAll(errR)
@@ -126,25 +146,16 @@ func readySocket() (conn net.Conn, w *os.File, err error) {
 	return conn, w, nil
 }
 
-// runReady gives ready nil when the daemon says that the mount is usable.
-func runReady(conn net.Conn, ready chan<- error) {
-	_, err := conn.Read(make([]byte, 1))
-	ready <- err
-}
-
-// passOn writes what the daemon has said so far to standard error. Others may
-// hold the pipe open, so its end is not waited for.
-func passOn(r *os.File) {
-	raw, err := r.SyscallConn()
-	if err != nil {
-		return
+// runReady gives ready nil when the daemon says that the mount is usable, and note
+// what it says before.
+func runReady(conn net.Conn, note func(string), ready chan<- error) {
+	said := bufio.NewReaderSize(conn, maxNote)
+	for {
+		line, err := said.ReadSlice('\n')
+		if err != nil || len(line) == len(readyLine) {
+			ready <- err
+			return
+		}
+		note(string(line[:len(line)-1]))
 	}
-	b := make([]byte, 4096)
-	n := 0
-	// Package os has made the pipe non-blocking.
-	_ = raw.Read(func(fd uintptr) bool {
-		n, _ = unix.Read(int(fd), b)
-		return true
-	})
-	_, _ = os.Stderr.Write(b[:max(0, n)])
 }

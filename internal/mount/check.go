@@ -3,8 +3,8 @@ package mount
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 
 	"github.com/rdmafs/rdmafs/internal/options"
@@ -13,10 +13,8 @@ import (
 
 // Check looks for what this user needs of this machine to mount.
 func Check(o *options.Options) error {
-	_, err3 := exec.LookPath("fusermount3")
-	_, err2 := exec.LookPath("fusermount")
-	if err3 != nil && err2 != nil && !privilege.MayMount() {
-		return errors.New("mounting without CAP_SYS_ADMIN needs fusermount3, and it is not in PATH (install the package fuse3)")
+	if _, err := privilege.Helper(); err != nil && !privilege.MayMount() {
+		return fmt.Errorf("mounting without CAP_SYS_ADMIN needs fusermount3: %w", err)
 	}
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {

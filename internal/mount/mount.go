@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func Attach(s *session.Session, kernel *fs.Kernel, dir string, debug bool) (*fs.
 	cfg := s.Config()
 	posix, flock := cfg.Options.ServerLocks()
 	f, err := fs.Mount(s.Cache(), kernel, dir, fs.Config{
-		Source:             cfg.Source.Text,
+		Source:             cmp.Or(cfg.Options.FSName, cfg.Source.Text),
 		ReadOnly:           cfg.Options.ReadOnly,
 		AllowOther:         cfg.Options.AllowOther,
 		DefaultPermissions: cfg.Options.DefaultPermissions,

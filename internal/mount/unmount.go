@@ -62,16 +62,12 @@ func Detach(dir string, lazy bool) error {
 	if lazy {
 		args = []string{"-u", "-z", dir}
 	}
-	for _, tool := range []string{"fusermount3", "fusermount"} {
-		path, err := exec.LookPath(tool)
-		if err != nil {
-			continue
-		}
-		out, err := exec.Command(path, args...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%s", strings.TrimSpace(plain.OneLine(errors.New(string(out)))))
-		}
-		return nil
+	tool, err := privilege.Helper()
+	if err != nil {
+		return fmt.Errorf("cannot unmount %s: %w", dir, err)
 	}
-	return fmt.Errorf("cannot unmount %s: fusermount3 is not in PATH (install the package fuse3)", dir)
+	if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s", strings.TrimSpace(plain.OneLine(errors.New(string(out)))))
+	}
+	return nil
 }

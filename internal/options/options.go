@@ -1,8 +1,10 @@
 package options
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,10 +45,58 @@ type Options struct {
 	NoAC                                   bool
 	NoACL                                  bool
 
+	// What is logged and shown of the mount: Log is the least level, a word of LogLevels; LogFile
+	// and PProf are absolute paths, Metrics is an address or a path behind "unix:".
+	Log, LogFile, LogFormat, Metrics, PProf string
+	Slow                                    time.Duration // 0: no call is slow
+
 	// NoLock has all locks local to the mount, LocalLock those of one kind: "none",
 	// "all", "flock" or "posix".
 	NoLock    bool
 	LocalLock string
+
+	// Retry is for how long a server that cannot be reached is tried again; negative: as
+	// Patience has it. Background has the command return after the first attempt.
+	Retry      time.Duration
+	Background bool
+	// Debug has the log tell more, and each FUSE request.
+	Debug bool
+
+	// SoftErr has calls of a soft mount that took too long fail with ETIMEDOUT.
+	SoftErr bool
+	// LookupCache is "all", "pos" or "none".
+	LookupCache string
+	NoCTO       bool
+	// NoResvPort connects from ports above 1023 even where this process may use others.
+	NoResvPort bool
+	// IPv6 uses IPv6 addresses of the server alone.
+	IPv6 bool
+	// Addr is the server's address, MountHost that of MOUNT and rpcbind by name or
+	// address; without them both are found by the server's name.
+	Addr      netip.Addr
+	MountHost string
+	// FSName is shown in the mount table in place of the source.
+	FSName string
+	// Sloppy ignores words that are not in the table.
+	Sloppy bool
+	// Notes says what was not taken as it stood, a line each.
+	Notes []string
+}
+
+// note adds to Notes.
+func (o *Options) note(format string, args ...any) {
+	o.Notes = append(o.Notes, fmt.Sprintf(format, args...))
+}
+
+// Patience is for how long a server that cannot be reached is tried again, as nfs(5) has it.
+func (o *Options) Patience() time.Duration {
+	switch {
+	case o.Retry >= 0:
+		return o.Retry
+	case o.Background:
+		return 10_000 * time.Minute
+	}
+	return 2 * time.Minute
 }
 
 // ServerLocks says which locks are taken at the server: those of fcntl(2), and those
@@ -76,7 +126,11 @@ func Default() Options {
 		Over:     "dev",
 		AcRegMin: 3 * time.Second, AcRegMax: 60 * time.Second,
 		AcDirMin: 30 * time.Second, AcDirMax: 60 * time.Second,
-		LocalLock: "none",
+		LocalLock:   "none",
+		Retry:       -1,
+		LookupCache: "all",
+		Log:         "info",
+		LogFormat:   "text",
 	}
 }
 
@@ -92,29 +146,74 @@ func (o *Options) NFSPort() uint16 {
 }
 
 // Parse reads what stood behind one or more -o. Of contradicting options the
-// last one holds.
+// last one holds. The error has all that is wrong.
 func Parse(lists []string) (Options, error) {
 	o := Default()
-	for _, list := range lists {
-		for word := range strings.SplitSeq(list, ",") {
-			if word == "" {
-				continue
+	err := o.parse(lists)
+	return o, err
+}
+
+// parse changes o by lists of options.
+func (o *Options) parse(lists []string) error {
+	words := split(lists)
+	o.Sloppy = o.Sloppy || slices.Contains(words, "sloppy")
+	var unknown, bad []string
+	for _, word := range words {
+		name, value, has := strings.Cut(word, "=")
+		option := byName[name]
+		switch {
+		case option != nil:
+			if err := option.set(o, value, has); err != nil {
+				bad = append(bad, fmt.Sprintf("%q: %v", word, err))
 			}
-			name, value, has := strings.Cut(word, "=")
-			option := byName[name]
-			if option == nil && strings.HasPrefix(name, "x-") {
-				continue
+		case strings.HasPrefix(name, "x-") || strings.HasPrefix(name, "X-"):
+		case o.Sloppy:
+			o.Notes = append(o.Notes, fmt.Sprintf("mount option %q is not known and ignored (sloppy)", name))
+		default:
+			is := fmt.Sprintf("%q", name)
+			if near := nearest(name); near != "" {
+				is += fmt.Sprintf(" (did you mean %q?)", near)
 			}
-			if option == nil {
-				return o, fmt.Errorf("unknown mount option %q (rdmafs mount --help lists the known ones)", name)
-			}
-			if err := option.set(&o, value, has); err != nil {
-				return o, fmt.Errorf("mount option %q: %v", word, err)
-			}
+			unknown = append(unknown, is)
 		}
 	}
 	if o.AcRegMin > o.AcRegMax || o.AcDirMin > o.AcDirMax {
-		return o, fmt.Errorf("mount options: acregmin and acdirmin may not exceed acregmax and acdirmax")
+		bad = append(bad, "acregmin and acdirmin may not exceed acregmax and acdirmax")
 	}
-	return o, nil
+	return wrong(unknown, bad)
+}
+
+// split is the words of all lists.
+func split(lists []string) (words []string) {
+	for _, list := range lists {
+		for word := range strings.SplitSeq(list, ",") {
+			if word != "" {
+				words = append(words, word)
+			}
+		}
+	}
+	return words
+}
+
+// wrong is the error of words that are unknown and of bad ones; nil if there are neither.
+func wrong(unknown, bad []string) error {
+	var all []string
+	switch len(unknown) {
+	case 0:
+	case 1:
+		all = append(all, "unknown mount option "+unknown[0]+" (rdmafs mount --help lists the known ones)")
+	default:
+		all = append(all, "unknown mount options "+strings.Join(unknown, ", ")+" (rdmafs mount --help lists the known ones)")
+	}
+	switch len(bad) {
+	case 0:
+	case 1:
+		all = append(all, "mount option "+bad[0])
+	default:
+		all = append(all, "mount options "+strings.Join(bad, "; "))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(all, "; "))
 }

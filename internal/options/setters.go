@@ -34,6 +34,9 @@ func number(low, high int, set func(*Options, int)) setter {
 	}
 }
 
+// maxRetry is a year, in minutes.
+const maxRetry = 365 * 24 * 60
+
 const maxSeconds = 10 * 365 * 24 * 3600
 
 func seconds(set func(*Options, time.Duration)) setter {
@@ -55,6 +58,9 @@ func only(word string) setter { return oneOf([]string{word}, func(*Options, stri
 
 func ignored(*Options, string, bool) error { return nil }
 
+// ignoreWord is for words that change nothing.
+var ignoreWord = flag(func(*Options) {})
+
 func refused(why string) setter {
 	return func(*Options, string, bool) error { return errors.New(why) }
 }
@@ -63,20 +69,138 @@ func passed(word string) setter {
 	return flag(func(o *Options) { o.Fuse = append(o.Fuse, word) })
 }
 
+// clamped is number for options that mount.nfs(8) and servers' guides give with values
+// beyond the bounds: the bound is taken, and Notes says so.
+func clamped(name string, low, high int, set func(*Options, int)) setter {
+	return func(o *Options, v string, has bool) error {
+		n, err := strconv.Atoi(v)
+		if !has || err != nil && !errors.Is(err, strconv.ErrRange) || n < 0 {
+			return fmt.Errorf("wants a number from %d to %d", low, high)
+		}
+		taken := min(max(n, low), high)
+		if taken != n {
+			o.note("%s=%s is taken as %s=%d", name, v, name, taken)
+		}
+		set(o, taken)
+		return nil
+	}
+}
+
+// The bounds of rsize and wsize, in bytes, and what is taken for less.
+const (
+	minBlock   = 1 << 10
+	maxBlock   = 1 << 20
+	smallBlock = 4 << 10
+)
+
+// block takes a size as nfs(5) has it: a multiple of 1024 at most 1 MiB; 4096 for what is
+// less than 1024, and the server's for 0.
+func block(name string, set func(*Options, int)) setter {
+	return func(o *Options, v string, has bool) error {
+		n, err := strconv.Atoi(v)
+		if !has || err != nil && !errors.Is(err, strconv.ErrRange) || n < 0 {
+			return fmt.Errorf("wants a number of bytes")
+		}
+		taken := min(n, maxBlock) &^ (minBlock - 1)
+		if n > 0 && n < minBlock {
+			taken = smallBlock
+		}
+		if taken != n {
+			o.note("%s=%s is taken as %s=%d", name, v, name, taken)
+		}
+		set(o, taken)
+		return nil
+	}
+}
+
+// numberOnly is for options whose number changes nothing.
+func numberOnly(low, high int) setter { return number(low, high, func(*Options, int) {}) }
+
+// protos are the values of proto=.
+var protos = []string{"rdma", "rdma6", "tcp", "tcp6"}
+
+// proto takes how calls travel; 6 at the end is for IPv6.
+func proto(o *Options, v string, has bool) error {
+	if v == "udp" || v == "udp6" {
+		return errors.New(noUDP)
+	}
+	return oneOf(protos, func(o *Options, v string) {
+		o.Proto, o.IPv6 = strings.CutSuffix(v, "6")
+	})(o, v, has)
+}
+
+// protoWord is proto= as a word alone.
+func protoWord(word string) setter {
+	return flag(func(o *Options) { _ = proto(o, word, true) }) // it is one of protos
+}
+
+const (
+	noUDP      = "NFS is not spoken over UDP, which loses data at today's speeds (proto=rdma or proto=tcp)"
+	noVersion4 = "rdmafs speaks NFS version 3 only (vers=3, which the server must offer)"
+)
+
 // version3 takes the one version of NFS.
 func version3(o *Options, v string, has bool) error {
 	if !has || v != "3" && v != "3.0" {
-		return errors.New("rdmafs speaks NFS version 3 only (vers=3, which the server must offer)")
+		return errors.New(noVersion4)
 	}
 	o.Vers = "3"
 	return nil
 }
 
+// version3Word is vers=3 as a word alone.
+func version3Word(o *Options, v string, has bool) error {
+	if has {
+		return errors.New("takes no value")
+	}
+	return version3(o, "3", true)
+}
+
+// sec takes the one flavor of security.
+func sec(o *Options, v string, has bool) error {
+	if strings.HasPrefix(v, "krb5") {
+		return errors.New("security by Kerberos is not spoken: the server must export with sec=sys")
+	}
+	return oneOf([]string{"sys"}, func(*Options, string) {})(o, v, has)
+}
+
+// lookupCache takes which names are cached.
+func lookupCache(o *Options, v string, has bool) error {
+	return oneOf([]string{"all", "none", "pos", "positive"}, func(o *Options, v string) {
+		if v == "positive" {
+			v = "pos"
+		}
+		o.LookupCache = v
+	})(o, v, has)
+}
+
+// text takes any value but none.
+func text(what string, set func(*Options, string)) setter {
+	return func(o *Options, v string, has bool) error {
+		if !has || v == "" {
+			return fmt.Errorf("wants %s", what)
+		}
+		set(o, v)
+		return nil
+	}
+}
+
+// address takes an IP address.
+func address(set func(*Options, netip.Addr)) setter {
+	return func(o *Options, v string, has bool) error {
+		a, err := netip.ParseAddr(v)
+		if !has || err != nil || a.IsUnspecified() || a.IsMulticast() {
+			return fmt.Errorf("wants an IP address")
+		}
+		set(o, a.Unmap())
+		return nil
+	}
+}
+
 // rdma is proto=rdma when alone, and the provider with a value.
 func rdma(o *Options, v string, has bool) error {
 	if !has {
-		o.Proto = "rdma"
-		return nil
+		return proto(o, "rdma", true)
 	}
 	names := append([]string{"auto"}, Providers...)
 	return oneOf(names, func(o *Options, v string) { o.RDMA = v })(o, v, true)

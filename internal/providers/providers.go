@@ -50,6 +50,9 @@ func openRoCE(_ context.Context, _ *options.Options, _ netip.AddrPort, log *slog
 	return roce.Open(roce.Config{Log: log}), nil
 }
 
+// Built reports whether the provider is in this program.
+func (p *Provider) Built() bool { return p.Name != "ibv" || ibv.Built }
+
 // Allowed reports whether the options let a mount use the provider.
 func (p *Provider) Allowed(o *options.Options) bool {
 	return o.Proto == "rdma" && (o.RDMA == "auto" || o.RDMA == p.Name)

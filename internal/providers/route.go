@@ -72,7 +72,7 @@ func Routes(ctx context.Context, o *options.Options, addr netip.AddrPort, log *s
 		return nil, []error{fmt.Errorf("%s cannot be reached from srcaddr=%s, an address of another kind", addr.Addr(), o.SrcAddr)}
 	}
 	if o.Proto == "tcp" {
-		d, err := TCPDialer(addr, o.SrcAddr)
+		d, err := TCPDialer(addr, o)
 		if err != nil {
 			return nil, []error{err}
 		}
@@ -134,11 +134,15 @@ func (p *Provider) route(ctx context.Context, o *options.Options, addr netip.Add
 	}, nil
 }
 
-// TCPDialer makes TCP connections to addr. from may be invalid: the route's
-// address.
-func TCPDialer(addr netip.AddrPort, from netip.Addr) (transport.Dialer, error) {
-	return tcp.NewDialer(tcp.Config{Addr: addr, LocalAddr: from, ReservedPort: privilege.MayBindReserved()})
+// TCPDialer makes TCP connections to addr, from the address and the kind of port that
+// the options say.
+func TCPDialer(addr netip.AddrPort, o *options.Options) (transport.Dialer, error) {
+	return tcp.NewDialer(tcp.Config{Addr: addr, LocalAddr: o.SrcAddr, ReservedPort: ReservedPort(o)})
 }
+
+// ReservedPort reports whether connections by TCP come from a port below 1024: where this
+// process may, unless the options say otherwise.
+func ReservedPort(o *options.Options) bool { return !o.NoResvPort && privilege.MayBindReserved() }
 
 // Terms are what the set-up of an RDMA connection settled.
 type Terms struct {

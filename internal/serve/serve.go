@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/rdmafs/rdmafs/fs"
 	"github.com/rdmafs/rdmafs/internal/control"
@@ -19,10 +20,17 @@ type Config struct {
 	Dir string
 	// Debug logs every FUSE request.
 	Debug bool
+	// SetLog, if set, changes the level from which on Log logs.
+	SetLog func(level string) error
 	// Busy, if set, is called with the reason when the context of Serve has ended and
 	// the mount cannot be unmounted, as files on it are open: it goes on until somebody
 	// unmounts it.
 	Busy func(error)
+	// Away, if set, is called when the server cannot be reached and is tried again, with
+	// what failed; retry=, bg and fg say for how long. Without it Start tries once.
+	Away func(error)
+	// Replace detaches a mount at Dir first whose daemon has ended.
+	Replace bool
 }
 
 // Mount is a usable mount of this process that answers on its control socket.
@@ -36,13 +44,18 @@ type Mount struct {
 	// unmounted is closed when the kernel has let go of the file system, done when
 	// nothing of the mount is left.
 	unmounted, done chan struct{}
+	remounting      chan struct{} // capacity 1: holds a token during Remount
 }
 
 // Start connects, mounts and begins to answer on the control socket. ctx bounds it.
 // The caller must call Serve.
 func Start(ctx context.Context, cfg Config) (*Mount, error) {
 	kernel := fs.NewKernel()
-	s, err := session.Open(ctx, cfg.Config, kernel)
+	patience := time.Duration(0)
+	if cfg.Away != nil {
+		patience = cfg.Options.Patience()
+	}
+	s, err := session.OpenWithin(ctx, cfg.Config, kernel, patience, cfg.Away)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +65,9 @@ func Start(ctx context.Context, cfg Config) (*Mount, error) {
 		return nil, err
 	}
 	f, err := (*fs.FS)(nil), ctx.Err()
+	if err == nil && cfg.Replace {
+		err = mount.Detach(cfg.Dir, true)
+	}
 	if err == nil {
 		f, err = mount.Attach(s, kernel, cfg.Dir, cfg.Debug)
 	}
@@ -65,12 +81,15 @@ func Start(ctx context.Context, cfg Config) (*Mount, error) {
 	}
 	m := &Mount{
 		cfg: cfg, session: s, fs: f, socket: socket, answered: make(chan struct{}), force: newForce(f.Abort),
-		unmounted: make(chan struct{}), done: make(chan struct{}),
+		unmounted: make(chan struct{}), done: make(chan struct{}), remounting: make(chan struct{}, 1),
 	}
 	go m.runAnswer()
 	go m.runWait()
 	return m, nil
 }
+
+// Report is what "stats" is answered with.
+func (m *Mount) Report() status.Report { return status.Of(m.session, m.cfg.Dir, m.fs) }
 
 // Session is what is mounted.
 func (m *Mount) Session() *session.Session { return m.session }
@@ -101,7 +120,7 @@ func (m *Mount) runAnswer() {
 	defer close(m.answered)
 	m.socket.RunServe(control.Mount{
 		Device: m.fs.Device(),
-		Stats:  func() any { return status.Of(m.session, m.cfg.Dir, m.fs.Over()) },
+		Stats:  func() any { return m.Report() },
 		Sync: func(ctx context.Context) error {
 			err := m.session.Cache().Sync(ctx)
 			if err != nil {
@@ -109,7 +128,9 @@ func (m *Mount) runAnswer() {
 			}
 			return err
 		},
-		Abort: m.force.start,
+		SetLog:  m.cfg.SetLog,
+		Remount: m.Remount,
+		Abort:   m.force.start,
 	})
 }
 

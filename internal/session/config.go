@@ -8,6 +8,7 @@ import (
 	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/source"
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/transport/account"
 )
 
 // Config says what is mounted and how.
@@ -21,6 +22,8 @@ type Config struct {
 	Idle func()
 	// Log may be nil: discarded.
 	Log *slog.Logger
+
+	account *account.Table // of the session made from it; nil counts nothing
 }
 
 func (c *Config) log() *slog.Logger {

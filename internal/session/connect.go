@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // addresses and of the ways to it that answers. The error has what was tried
 // and why each attempt failed.
 func Connect(ctx context.Context, cfg Config) (*Session, error) {
-	addrs, err := cfg.Source.Resolve(ctx)
+	addrs, err := addresses(ctx, &cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +49,24 @@ func Connect(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err // the server was reached: another way to it would not have helped
 	}
 	return nil, errors.Join(append(failed, without...)...)
+}
+
+// addresses are those of the server that the options allow, in the order to try them.
+func addresses(ctx context.Context, cfg *Config) ([]netip.Addr, error) {
+	addrs := []netip.Addr{cfg.Options.Addr}
+	if !addrs[0].IsValid() {
+		var err error
+		if addrs, err = cfg.Source.Resolve(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !cfg.Options.IPv6 {
+		return addrs, nil
+	}
+	if addrs = slices.DeleteFunc(addrs, netip.Addr.Is4); len(addrs) == 0 {
+		return nil, fmt.Errorf("%s has no IPv6 address, which proto=%s6 asks for", cfg.Source.Host, cfg.Options.Proto)
+	}
+	return addrs, nil
 }
 
 // Over is a session, not yet connected, over the first way to an address that the

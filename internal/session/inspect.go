@@ -3,8 +3,10 @@ package session
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/providers"
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/transport"
@@ -12,6 +14,14 @@ import (
 
 // Config is what the session was made from.
 func (s *Session) Config() *Config { return &s.cfg }
+
+// Options are those in force.
+func (s *Session) Options() options.Options {
+	if o := s.changed.Load(); o != nil {
+		return *o
+	}
+	return s.cfg.Options
+}
 
 // How names the way to the server: "tcp", "rdma/iwarp".
 func (s *Session) How() string { return s.route.How }
@@ -27,6 +37,9 @@ func (s *Session) Cache() *cache.Cache { return s.cache }
 
 // Stats counts how calls travelled.
 func (s *Session) Stats() transport.Stats { return s.caller.Stats() }
+
+// Opened is when the session was made.
+func (s *Session) Opened() time.Time { return s.opened }
 
 // BufferBytes is what the cache's buffers may take.
 func (s *Session) BufferBytes() int { return s.pool.Limit() }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/internal/control"
-	"github.com/rdmafs/rdmafs/internal/privilege"
 	"github.com/rdmafs/rdmafs/internal/providers"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
 	"github.com/rdmafs/rdmafs/nfsclient/nlm"
 	nlmwire "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/rpcbind"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
@@ -40,13 +41,18 @@ func (s *Session) newLocks() *nlm.Client {
 			}
 			return port, nil
 		},
-		Dialer:      func(to netip.AddrPort) (transport.Dialer, error) { return providers.TCPDialer(to, o.SrcAddr) },
-		Reserved:    privilege.MayBindReserved(),
+		Probe: func(ctx context.Context) error {
+			return s.caller.Call(ctx, &transport.Call{Prog: wire.NFSProgram, Vers: wire.NFSVersion, Proc: wire.ProcNull})
+		},
+		Rpcbind:     rpcbind.Socket,
+		Dialer:      func(to netip.AddrPort) (transport.Dialer, error) { return providers.TCPDialer(to, o) },
+		Reserved:    providers.ReservedPort(o),
 		MachineName: machineName(),
 		Timeo:       o.Timeo,
 		Retrans:     o.Retrans,
 		Soft:        o.Soft,
 		JournalDir:  dir,
+		Account:     s.cfg.account,
 		Log:         s.cfg.log(),
 	})
 }
@@ -123,6 +129,15 @@ func (s *Session) LockNote() string {
 			return s.check.err.Error()
 		}
 	default:
+	}
+	return ""
+}
+
+// LockWait says how locks that others have are waited for, as nlm.Client.LockWait does;
+// "" if all locks are local to the mount.
+func (s *Session) LockWait() string {
+	if locks := s.locks.Load(); locks != nil {
+		return locks.LockWait()
 	}
 	return ""
 }

@@ -81,6 +81,9 @@ func TestLocks(t *testing.T) {
 	if n := server.Locks(); n != 1 {
 		t.Errorf("%d locks", n)
 	}
+	if how := s.LockWait(); how != "polling" { // the server has called nobody back
+		t.Errorf("waits by %q", how)
+	}
 	closeSession(t, s)
 	if n := server.Locks(); n != 0 {
 		t.Errorf("%d locks left", n)
@@ -94,6 +97,9 @@ func TestNoLock(t *testing.T) {
 		s := openFor(t, cfg, words)
 		if note := s.LockNote(); note != "" {
 			t.Errorf("%s: the note is %q", words, note)
+		}
+		if how := s.LockWait(); how != "" {
+			t.Errorf("%s: waits by %q", words, how)
 		}
 		if err := lock(s); !errors.Is(err, nfsclient.ErrNotSupported) {
 			t.Errorf("%s: %v", words, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/providers"
+	"github.com/rdmafs/rdmafs/internal/source"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
@@ -56,14 +57,27 @@ const (
 
 // dialTCP makes the Caller for rpcbind and mountd.
 func (c *Config) dialTCP(ctx context.Context, to netip.AddrPort) (transport.Caller, error) {
-	d, err := providers.TCPDialer(to, c.Options.SrcAddr)
+	d, err := providers.TCPDialer(to, &c.Options)
 	if err != nil {
 		return nil, err
 	}
-	caller := reconnect.New(d, reconnect.Config{Server: to.String(), Timeo: mountdTimeout, Retrans: mountdRetrans, Soft: true})
+	caller := reconnect.New(d, reconnect.Config{Server: to.String(), Timeo: mountdTimeout, Retrans: mountdRetrans, Soft: true, Account: c.account})
 	if err := caller.Connect(ctx); err != nil {
 		caller.Close()
 		return nil, err
 	}
 	return caller, nil
+}
+
+// mountAddr is the address of whom to ask for the MOUNT service.
+func (s *Session) mountAddr(ctx context.Context) (netip.Addr, error) {
+	if s.cfg.Options.MountHost == "" {
+		return s.addr.Addr(), nil
+	}
+	host := source.Source{Text: s.cfg.Options.MountHost, Host: s.cfg.Options.MountHost}
+	found, err := host.Resolve(ctx)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("mounthost=%s: %w", host.Host, err)
+	}
+	return found[0], nil
 }

@@ -10,11 +10,13 @@ import (
 
 	"github.com/rdmafs/rdmafs/cache"
 	"github.com/rdmafs/rdmafs/cache/bufpool"
+	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/providers"
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/nfsclient/nlm"
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/account"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 )
 
@@ -32,8 +34,11 @@ type Session struct {
 	client nfsclient.Client // nil before MountExport
 	pool   *bufpool.Pool    // nil before StartCache
 	cache  *cache.Cache
+	opened time.Time
 	check  lockCheck
 	locks  atomic.Pointer[nlm.Client] // nil without locks at the server
+	// changed are the options since Change; nil before.
+	changed atomic.Pointer[options.Options]
 }
 
 // Open connects, mounts the export and starts a cache. kernel may be nil; there are
@@ -55,13 +60,17 @@ func Open(ctx context.Context, cfg Config, kernel cache.Kernel) (*Session, error
 
 // newSession is a session over a route, not yet connected.
 func newSession(cfg *Config, addr netip.AddrPort, r *providers.Route) *Session {
-	s := &Session{cfg: *cfg, addr: addr, route: r}
+	s := &Session{cfg: *cfg, addr: addr, route: r, opened: time.Now()}
+	s.cfg.account = account.New(programs)
 	s.caller = reconnect.New(s.watched(r.Dialer), reconnect.Config{
 		Timeo:    cfg.Options.Timeo,
 		Retrans:  cfg.Options.Retrans,
 		Soft:     cfg.Options.Soft,
+		SoftErr:  cfg.Options.SoftErr,
 		NConnect: cfg.Options.NConnect,
 		Server:   cfg.Source.Host,
+		Account:  s.cfg.account,
+		Slow:     cfg.Options.Slow,
 		Log:      cfg.log(),
 	})
 	return s
@@ -89,7 +98,11 @@ func (s *Session) MountExport(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout())
 	defer cancel()
 	o := &s.cfg.Options
-	config := s.cfg.mountd(s.addr.Addr())
+	at, err := s.mountAddr(ctx)
+	if err != nil {
+		return err
+	}
+	config := s.cfg.mountd(at)
 	config.Caller, config.RSize, config.WSize, config.ACL = s.caller, o.RSize, o.WSize, !o.NoACL
 	locks := s.newLocks()
 	if locks != nil {
@@ -105,7 +118,7 @@ func (s *Session) MountExport(ctx context.Context) error {
 		}
 		return err
 	}
-	s.client = c
+	s.client = nfs3.Follow(c)
 	s.awaitCheck()
 	if v := s.caller.Stats().Terms.Version; o.RDMAVers == "2" && v == 1 {
 		s.cfg.log().Warn(fmt.Sprintf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr))
@@ -134,9 +147,12 @@ func (s *Session) StartCache(kernel cache.Kernel) error {
 		AcRegMin: o.AcRegMin, AcRegMax: o.AcRegMax,
 		AcDirMin: o.AcDirMin, AcDirMax: o.AcDirMax,
 		NoAC:      o.NoAC,
+		NoCTO:     o.NoCTO,
+		Names:     map[string]cache.Names{"pos": cache.ExistingNames, "positive": cache.ExistingNames, "none": cache.NoNames}[o.LookupCache],
 		ReadOnly:  o.ReadOnly,
 		ReadAhead: readAhead,
 		Kernel:    kernel,
+		Subjects:  o.Slow > 0,
 		Log:       s.cfg.log(),
 	})
 	if err != nil {

@@ -33,6 +33,14 @@ func PrintInForce(to io.Writer, s InForce) error {
 	plain.Fprintf(w, "sizes\trsize %d, wsize %d\n", s.RSize, s.WSize)
 	plain.Fprintf(w, "waiting\t%s, timeo %gs, retrans %d\n", choose(s.Soft, "soft", "hard"), s.Timeo, s.Retrans)
 	plain.Fprintf(w, "access\t%s\n", choose(s.ReadOnly, "read-only", "read-write"))
+	if a := s.Attributes; a.NoAC {
+		plain.Fprintf(w, "attributes\tnever cached (noac)\n")
+	} else {
+		plain.Fprintf(w, "attributes\tcached for %g to %g s, of directories %g to %g s\n", a.AcRegMin, a.AcRegMax, a.AcDirMin, a.AcDirMax)
+	}
+	if s.Debug {
+		plain.Fprintf(w, "log\tlevel debug\n")
+	}
 	printLocks(w, &s)
 	plain.Fprintf(w, "buffers\tup to %d MiB\n", s.Buffers>>20)
 	if s.Note != "" {
@@ -64,7 +72,16 @@ func PrintReport(to io.Writer, r Report) error {
 	plain.Fprintf(w, "keys\t%d invalidated by the server, %d here\n", c.RemoteInvalidations, c.LocalInvalidations)
 	plain.Fprintf(w, "credits\t%d granted, %d calls waited for one\n", c.Credits, c.CreditWaits)
 	plain.Fprintf(w, "bad\t%d unknown XIDs, %d bad replies\n", c.BadXIDs, c.BadReplies)
-	return w.Flush()
+	plain.Fprintf(w, "registered\t%d times, %d bytes now\n", c.Registrations, c.RegisteredBytes)
+	h := &r.Cache
+	plain.Fprintf(w, "cache\tattributes %d hits, %d misses; names %d, %d; data %d, %d\n", h.AttributeHits, h.AttributeMisses,
+		h.NameHits, h.NameMisses, h.DataHits, h.DataMisses)
+	printRequests(w, r.Requests)
+	if err := w.Flush(); err != nil || len(r.Procedures) == 0 {
+		return err
+	}
+	plain.Fprintf(to, "\n")
+	return PrintProcedures(to, r.Procedures)
 }
 
 // printTerms prints, for a tabwriter, what both ends of an RDMA connection have
@@ -89,6 +106,12 @@ func printLocks(w io.Writer, s *InForce) {
 		plain.Fprintf(w, "locks\tthe server's of %s, others local to this mount\n", s.Locks)
 	case "none":
 		plain.Fprintf(w, "locks\tlocal to this mount\n")
+	}
+	switch s.LockWait {
+	case "granted":
+		plain.Fprintf(w, "\twaits: the server calls back\n")
+	case "polling":
+		plain.Fprintf(w, "\twaits: polling\n")
 	}
 	if s.LockNote != "" {
 		plain.Fprintf(w, "\t%s\n", s.LockNote)

@@ -2,20 +2,40 @@ package status
 
 import (
 	"os"
+	"time"
 
+	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/fs"
 	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/session"
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/account"
 )
 
 // Report is what a daemon says of its mount at one moment, as "rdmafs stats --json"
 // prints it.
 type Report struct {
 	InForce
-	Calls transport.Stats `json:"calls"`
+	// Age is how long the mount has been there, in seconds; of a difference, how long that took.
+	Age        float64             `json:"age"`
+	Calls      transport.Stats     `json:"calls"`
+	Procedures []account.Procedure `json:"procedures,omitempty"`
+	Cache      cache.Counts        `json:"cache"`
+	// Requests counts those of the kernel, by opcode.
+	Requests map[string]uint64 `json:"fuse_requests,omitempty"`
+	State    State             `json:"state"`
 }
 
-// InForce is what holds of a mount, as "rdmafs status --json" prints it.
+// Status is what "rdmafs status --json" prints.
+type Status struct {
+	InForce
+	State State `json:"state"`
+}
+
+// Status is the part of r that is no count.
+func (r *Report) Status() Status { return Status{r.InForce, r.State} }
+
+// InForce is what holds of a mount.
 type InForce struct {
 	Source     string           `json:"source"`
 	MountPoint string           `json:"mount_point"`
@@ -33,19 +53,31 @@ type InForce struct {
 	NConnect   int              `json:"nconnect"`
 	ReadOnly   bool             `json:"read_only"`
 	Soft       bool             `json:"soft"`
+	Attributes Attributes       `json:"attributes"`
+	Debug      bool             `json:"debug"` // the log tells more
 	Timeo      float64          `json:"timeo"` // seconds
 	Retrans    int              `json:"retrans"`
 	Locks      string           `json:"locks"`               // which are the server's: "all", "fcntl", "flock" or "none"
 	LockNote   string           `json:"lock_note,omitempty"` // why the server's fail
+	LockWait   string           `json:"lock_wait,omitempty"` // how locks that others have are waited for: "granted" or "polling"
 	Buffers    int              `json:"buffers"`             // bytes that the buffers may take
 	Note       string           `json:"note,omitempty"`      // why that is less than usual
 }
 
-// Of is the report on a session that this process has mounted at a directory, whose
-// requests come over what fs.FS.Over says.
-func Of(s *session.Session, mountPoint, over string) Report {
-	cfg, info := s.Config(), s.Client().Info()
-	o := &cfg.Options
+// Attributes is for how many seconds they are fresh.
+type Attributes struct {
+	NoAC     bool    `json:"noac"`
+	AcRegMin float64 `json:"acregmin"`
+	AcRegMax float64 `json:"acregmax"`
+	AcDirMin float64 `json:"acdirmin"`
+	AcDirMax float64 `json:"acdirmax"`
+}
+
+// Of is the report on a session that this process has mounted at a directory as f.
+func Of(s *session.Session, mountPoint string, f *fs.FS) Report {
+	now, readOnly := time.Now(), f.ReadOnly()
+	cfg, info, inForce := s.Config(), s.Client().Info(), s.Options()
+	o := &inForce
 	r := Report{
 		InForce: InForce{
 			Source:     cfg.Source.Text,
@@ -53,22 +85,30 @@ func Of(s *session.Session, mountPoint, over string) Report {
 			PID:        os.Getpid(),
 			Transport:  s.How(),
 			Server:     s.Server().String(),
-			FUSE:       over,
+			FUSE:       f.Over(),
 			Version:    info.Version,
 			RSize:      info.ReadMax,
 			WSize:      info.WriteMax,
 			NConnect:   o.NConnect,
-			ReadOnly:   o.ReadOnly,
+			ReadOnly:   readOnly,
 			Soft:       o.Soft,
+			Attributes: Attributes{o.NoAC, o.AcRegMin.Seconds(), o.AcRegMax.Seconds(), o.AcDirMin.Seconds(), o.AcDirMax.Seconds()},
+			Debug:      o.Debug,
 			Timeo:      o.Timeo.Seconds(),
 			Retrans:    o.Retrans,
 			Locks:      serverLocks(o),
 			LockNote:   s.LockNote(),
+			LockWait:   s.LockWait(),
 			Buffers:    s.BufferBytes(),
 			Note:       s.Note(),
 			LoweredMTU: s.LoweredMTU(),
 		},
-		Calls: s.Stats(),
+		Age:        now.Sub(s.Opened()).Seconds(),
+		Calls:      s.Stats(),
+		Procedures: s.Procedures(),
+		Cache:      s.Cache().Counts(),
+		Requests:   f.Requests(),
+		State:      stateOf(s, f, now),
 	}
 	if r.Calls.Terms.Version != 0 {
 		r.RDMA = &r.Calls.Terms

@@ -8,10 +8,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/account"
 )
 
 // TestPlainReports: whatever a daemon says of itself, a terminal gets nothing
@@ -20,13 +22,15 @@ func TestPlainReports(t *testing.T) {
 	const evil = "\x1b]0;owned\x07\r\n\u009b2J\x7f\u202eevil\xff"
 	print := func(r Report) string {
 		var b bytes.Buffer
-		if err := errors.Join(PrintReport(&b, r), PrintInForce(&b, r.InForce), plain.WriteJSON(&b, r)); err != nil {
+		if err := errors.Join(PrintReport(&b, r), PrintInForce(&b, r.InForce), PrintState(&b, r.State), PrintRates(&b, r), PrintMountstats(&onlyTabs{&b}, r), plain.WriteJSON(&b, r)); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
 	}
 	say := func(s string) Report {
-		return Report{InForce: InForce{Source: s, MountPoint: s, Transport: s, Server: s, Device: s, Keys: s, Version: s, Note: s, FUSE: s}}
+		return Report{InForce: InForce{Source: s, MountPoint: s, Transport: s, Server: s, Device: s, Keys: s, Version: s, Note: s, FUSE: s},
+			Procedures: []account.Procedure{{Program: s, Procedure: s}}, Requests: map[string]uint64{s: 1},
+			State: State{State: s, LastError: s, Requests: []Request{{Request: s, Path: s, Process: s, PID: 1}}, Calls: []Call{{Procedure: s}}}}
 	}
 	shown := print(say(evil))
 	if at := strings.IndexFunc(shown, func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) || r == unicode.ReplacementChar }); at >= 0 {
@@ -34,6 +38,35 @@ func TestPlainReports(t *testing.T) {
 	}
 	if got, want := strings.Count(shown, "\n"), strings.Count(print(say("x")), "\n"); got != want {
 		t.Errorf("%d lines instead of %d", got, want)
+	}
+}
+
+// TestReportFits: the longest report that a daemon makes of its calls, with every bucket of every procedure in use, and
+// as much waiting as it tells of, fits an answer of the control socket, of 1 MiB.
+func TestReportFits(t *testing.T) {
+	var full account.Times
+	var h account.Histogram
+	for d := time.Duration(1); d < 2*time.Hour; d += d/32 + 1 {
+		h.Add(d)
+	}
+	full = h.Snapshot()
+	for i := range full.Buckets {
+		full.Buckets[i].Count = 1e9
+	}
+	r := Report{}
+	for range 35 { // of NFS, MOUNT, NLM and rpcbind those that are called
+		r.Procedures = append(r.Procedures, account.Procedure{Program: "NFS", Procedure: "READDIRPLUS", Queue: full, RTT: full, Execution: full})
+	}
+	for range maxWaiting {
+		r.State.Requests = append(r.State.Requests, Request{Request: "READ", Path: strings.Repeat("\u202e", maxPath/3), Process: "process"})
+		r.State.Calls = append(r.State.Calls, Call{Procedure: "NFS READDIRPLUS"})
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(plain.JSON(b)); n > 1<<20 {
+		t.Errorf("%d bytes", n)
 	}
 }
 
@@ -55,7 +88,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("key %q", k[1])
 		}
 	}
-	if fields := 19 + 23 + 1 + 2*7; len(keys) < fields {
+	if fields := 19 + 25 + 1 + 2*7 + 6; len(keys) < fields {
 		t.Errorf("%d keys of at least %d", len(keys), fields)
 	}
 	var again Report

@@ -1,0 +1,85 @@
+package checkup
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rdmafs/rdmafs/internal/doctor"
+	"github.com/rdmafs/rdmafs/internal/status"
+)
+
+// longWait is after how many seconds a request that waits is worth a warning: a server under load is that late, and
+// one that is away later.
+const longWait = 10
+
+// Running is what the report of a mount's daemon says of its health. What has been made good again, as lost connections
+// and calls sent once more, is told and no warning.
+func Running(r *status.Report) *doctor.Report {
+	c := &r.Calls
+	steps := []doctor.Step{
+		step("daemon", doctor.OK, "", "process %d answers, NFS version %s over %s", r.PID, r.Version, r.Transport),
+		server(r),
+	}
+	waits := doctor.OK
+	detail := "nothing waits for the server"
+	if n := len(r.State.Requests); n > 0 {
+		q := r.State.Requests[0]
+		detail = fmt.Sprintf("%d requests wait, the oldest for %.1f s: %s of %s by process %d (%s)", n, q.Seconds, q.Request, q.Path, q.PID, q.Process)
+		if q.Seconds >= longWait {
+			waits = doctor.Warning
+		}
+	}
+	steps = append(steps, step("requests", waits, "", "%s", detail),
+		step("data", doctor.OK, "", "%d bytes are not safe on the server yet (rdmafs sync makes them so)", r.State.DirtyBytes),
+		step("calls", doctor.OK, "", "%d calls, %d sent again, %d not answered in time, %d connections made", c.Calls, c.Resends, c.Timeouts, c.Connects))
+	if n := c.BadReplies + c.BadXIDs; n > 0 {
+		steps = append(steps, step("replies", doctor.Warning, "look at the server's log, and whether something on the way changes packets",
+			"%d replies violate the protocol or belong to no call", n))
+	}
+	if r.LockNote != "" {
+		steps = append(steps, step("locks", doctor.Warning, "", "%s", r.LockNote))
+	}
+	if r.Note != "" {
+		steps = append(steps, step("buffers", doctor.Warning, "", "%s", r.Note))
+	}
+	if r.LoweredMTU > 0 {
+		steps = append(steps, step("path MTU", doctor.Warning, "let the MTU be the same on the whole path", "larger RoCE packets than %d bytes are lost", r.LoweredMTU))
+	}
+	report := &doctor.Report{
+		Target: r.MountPoint, OK: true, Verdict: "the mount is healthy",
+		Sections: []doctor.Section{{Title: r.Source + " on " + r.MountPoint, Steps: steps}},
+	}
+	for _, s := range steps {
+		if s.Status == doctor.Failure {
+			report.OK, report.Verdict = false, s.Name+": "+s.Detail
+		}
+	}
+	return report
+}
+
+// server says whether the server is there.
+func server(r *status.Report) doctor.Step {
+	st := &r.State
+	since := ""
+	if !st.Since.IsZero() {
+		since = " since " + st.Since.Format(time.DateTime)
+	}
+	why := ""
+	if st.LastError != "" {
+		why = ": " + st.LastError
+	}
+	remedy := "rdmafs doctor " + r.Source + " with the options of the mount finds out why"
+	switch st.State {
+	case status.StateNotConnected:
+		return step("server", doctor.Failure, remedy, "there is no connection to %s%s%s", r.Server, since, why)
+	case status.StateNotResponding:
+		return step("server", doctor.Failure, remedy, "%s does not respond%s%s", r.Server, since, why)
+	case status.StateWaiting:
+		return step("server", doctor.OK, "", "%s is connected, %d calls wait%s", r.Server, len(st.Calls), since)
+	}
+	return step("server", doctor.OK, "", "%s is connected%s", r.Server, since)
+}
+
+func step(name string, s doctor.Status, remedy, format string, args ...any) doctor.Step {
+	return doctor.Step{Name: name, Status: s, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
+}

@@ -1,0 +1,39 @@
+package session
+
+import (
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	nlmwire "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
+	"github.com/rdmafs/rdmafs/transport/account"
+	"github.com/rdmafs/rdmafs/transport/reconnect"
+)
+
+// The programs that help NFS: MOUNT (RFC 1813 appendix I) and rpcbind (RFC 1833).
+const (
+	mountProgram   = 100005
+	rpcbindProgram = 100000
+)
+
+// programs are those that a session calls, their procedures named as /proc/self/mountstats names them.
+var programs = []account.Program{
+	{Number: wire.NFSProgram, Name: "NFS", Procedures: []string{
+		"NULL", "GETATTR", "SETATTR", "LOOKUP", "ACCESS", "READLINK", "READ", "WRITE", "CREATE", "MKDIR", "SYMLINK", "MKNOD",
+		"REMOVE", "RMDIR", "RENAME", "LINK", "READDIR", "READDIRPLUS", "FSSTAT", "FSINFO", "PATHCONF", "COMMIT"}},
+	{Number: wire.ACLProgram, Name: "NFSACL", Procedures: []string{"NULL", "GETACL", "SETACL"}},
+	{Number: mountProgram, Name: "MOUNT", Procedures: []string{"NULL", "MNT", "DUMP", "UMNT", "UMNTALL", "EXPORT"}},
+	{Number: nlmwire.Program, Name: "NLM", Procedures: []string{
+		"NULL", "TEST", "LOCK", "CANCEL", "UNLOCK", "GRANTED", 10: "GRANTED_MSG", 15: "GRANTED_RES",
+		20: "SHARE", "UNSHARE", "NM_LOCK", "FREE_ALL"}},
+	{Number: rpcbindProgram, Name: "RPCBIND", Procedures: []string{"NULL", "SET", "UNSET", "GETADDR", "DUMP"}},
+}
+
+// Procedures is what the session's calls have cost so far, of procedures that were called.
+func (s *Session) Procedures() []account.Procedure { return s.cfg.account.Procedures() }
+
+// Health is what is known of the server.
+func (s *Session) Health() reconnect.Health { return s.caller.Health() }
+
+// ProcedureName names a procedure of those programs.
+func (s *Session) ProcedureName(prog, proc uint32) string {
+	program, procedure := s.cfg.account.Name(prog, proc)
+	return program + " " + procedure
+}
