@@ -7,6 +7,9 @@ GUEST   := test/knfsd/guest
 KNFSD_TESTS ?= .
 # Run as a tool of its own, so that it is no dependency of the module.
 STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Stamps the commit and the version that follows from its tag, where there is a
+# repository that git may read.
+BUILD   = $(GO) build -trimpath -buildvcs=$(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 # Prints failures whole and skipped tests with their reason, and counts.
 REPORT  := $(GO) run ./test/report
 # RDMA adapters need cgo and rdma-core's headers at build time. Looked up anew by
@@ -14,13 +17,30 @@ REPORT  := $(GO) run ./test/report
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null && test -e /usr/include/infiniband/verbs.h && \
 	test -e /usr/include/rdma/rdma_cma.h && echo 1 || echo 0)
 
-.PHONY: all build setup demo test test-race torture test-programs test-knfsd bench bench-scale bench-knfsd check fuzz clean
+.PHONY: all build setup demo test test-all test-race torture test-programs test-knfsd install uninstall package test-packages bench bench-scale bench-knfsd check fuzz clean
 
 all: build
 
 build:
-	$(GO) build -trimpath -o $(BIN)/rdmafs ./cmd/rdmafs
-	$(GO) build -trimpath -o $(BIN)/rdmafs-nfsd ./test/nfsd/cmd/rdmafs-nfsd
+	$(BUILD) -o $(BIN)/rdmafs ./cmd/rdmafs
+	$(BUILD) -o $(BIN)/rdmafs-nfsd ./test/nfsd/cmd/rdmafs-nfsd
+
+# The program, manual pages, completion, helpers of mount(8) and units below
+# DESTDIR; PREFIX is /usr/local. "make build" is first, perhaps by another user.
+install:
+	@packaging/install
+
+uninstall:
+	@packaging/install -r
+
+# deb and rpm in dist/, with and without cgo; NFPM=PROGRAM for one that is installed.
+package:
+	@packaging/build dist
+
+# The packages made, examined, installed, used and removed; as root.
+test-packages:
+	@packaging/setup
+	@packaging/test
 
 # fusermount3 for ordinary users, what a build with RDMA adapters needs, fio and
 # the rest for tests. Only root can install; others are told what is missing.
@@ -34,6 +54,10 @@ demo: setup build
 # and as an ordinary user.
 test: setup build
 	$(GO) test -json -count=1 -timeout 30m ./... | $(REPORT)
+
+# What CI has no time for, too: every script on each way to the Linux server.
+test-all: export RDMAFS_TEST_ALL := 1
+test-all: test test-programs test-knfsd
 
 test-race:
 	CGO_ENABLED=1 RDMAFS_TEST_RACE=1 $(GO) test -race -timeout 25m ./...
@@ -55,6 +79,7 @@ test-programs: setup build
 # The real Linux server and client, in qemu, one guest at a time.
 test-knfsd: setup build
 	@$(GUEST)/setup
+	@test -z "$$RDMAFS_TEST_ALL" || test/programs/setup
 	@GO='$(GO)' test/knfsd/run '$(KNFSD_TESTS)'
 
 # Mounts side by side; BENCHFLAGS='-against DIR' compares with the build in DIR.
@@ -83,10 +108,12 @@ check:
 	$(GO) test -C test/checklocks .
 	$(GO) vet -vettool=$(CURDIR)/$(BIN)/checklocks ./...
 	@test/imports
+	$(GO) mod tidy -diff
+	@test/vulnerabilities
 
 # A short search for new inputs with each fuzz target; FUZZTIME=10m for a long one.
 fuzz:
 	@test/fuzz $${FUZZTIME:-10s}
 
 clean:
-	rm -rf $(BIN) bench-out
+	rm -rf $(BIN) bench-out dist
