@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rdmafs/rdmafs/test/netns"
 )
 
@@ -21,7 +23,7 @@ const guestMAC = "52:54:00:99:00:02"
 
 // boot makes the guest's surroundings and starts qemu. What it made stands in
 // g even when it fails.
-func (g *Guest) boot(ctx context.Context, img image) (err error) {
+func (g *Guest) boot(ctx context.Context) (err error) {
 	if g.dir, err = os.MkdirTemp("", "rdmafs-knfsd-"); err != nil {
 		return err
 	}
@@ -31,8 +33,32 @@ func (g *Guest) boot(ctx context.Context, img image) (err error) {
 			return err
 		}
 	}
+	if g.cfg.DiskMiB > 0 {
+		disk, err := os.Create(g.disk())
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(disk.Truncate(int64(g.cfg.DiskMiB)<<20), disk.Close()); err != nil {
+			return err
+		}
+	}
+	if g.cfg.Network == Tap {
+		if g.ns, err = netns.New(); err != nil {
+			return err
+		}
+		if g.tap, err = openTap(g.ns, g.cfg.MTU); err != nil {
+			return err
+		}
+	}
+	return g.powerOn(ctx)
+}
 
-	p := newPlan(g.cfg, img, filepath.Join(g.dir, "console"), g.share)
+// disk is the image of the exported disk.
+func (g *Guest) disk() string { return filepath.Join(g.dir, "disk") }
+
+// powerOn starts qemu in the surroundings that boot has made.
+func (g *Guest) powerOn(ctx context.Context) (err error) {
+	p := newPlan(g.cfg, g.image, filepath.Join(g.dir, "console"), g.share)
 	defer func() { err = errors.Join(err, p.close()) }()
 	controlFile, err := p.stream("control")
 	if err != nil {
@@ -41,20 +67,16 @@ func (g *Guest) boot(ctx context.Context, img image) (err error) {
 	g.control = newController(controlFile)
 	p.add("-device", "virtio-serial-pci", "-chardev", "socket,id=control,fd="+p.fd(), "-device", "virtserialport,chardev=control")
 	if g.cfg.DiskMiB > 0 {
-		if err := p.disk(filepath.Join(g.dir, "disk"), int64(g.cfg.DiskMiB)<<20); err != nil {
-			return err
-		}
+		// Whatever the guest has written is in the file, also when qemu is killed.
+		p.add("-drive", "if=virtio,format=raw,cache=unsafe,file="+escape(g.disk()))
 	}
 	var monitor *os.File
 	if g.cfg.Network == Tap {
-		if g.ns, err = netns.New(); err != nil {
-			return err
-		}
-		tap, err := openTap(g.ns, g.cfg.MTU)
+		fd, err := unix.FcntlInt(g.tap.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
-			return err
+			return os.NewSyscallError("fcntl", err)
 		}
-		p.inherit(tap)
+		p.inherit(os.NewFile(uintptr(fd), tunDevice))
 		p.network("tap,fd=" + p.fd())
 	} else {
 		if monitor, err = p.stream("monitor"); err != nil {
@@ -171,18 +193,6 @@ func (p *plan) stream(name string) (*os.File, error) {
 	}
 	p.inherit(theirs)
 	return ours, nil
-}
-
-func (p *plan) disk(path string, size int64) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(f.Truncate(size), f.Close()); err != nil {
-		return err
-	}
-	p.add("-drive", "if=virtio,format=raw,cache=unsafe,file="+escape(path))
-	return nil
 }
 
 func (p *plan) network(backend string) {

@@ -41,6 +41,16 @@
 // than the guest's, glibc 2.36 (Debian 12). Client and server are then in one
 // guest and meet at g.GuestAddr(): the devices are not on its loopback.
 //
+// Where the server is to lose what it had not written, cut its power:
+//
+//	g := knfsd.StartTest(t, knfsd.Config{Network: knfsd.Tap, DiskMiB: 256})
+//	err := g.PowerCut()
+//	err = g.PowerOn(ctx) // the same disk, not served yet
+//	err = g.StartServer(ctx)
+//
+// Clients on the host wait for the server meanwhile. A process that has files of such a mount open
+// must not start another one: the child closes them first, which waits too.
+//
 // Over Slirp every service has a port of its own on 127.0.0.1, while rpcbind
 // in the guest answers with the guest's ports: a client must be told the ports
 // of NFS and MOUNT. NFS version 4 finds the export at the same path, /export.

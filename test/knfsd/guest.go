@@ -25,7 +25,9 @@ type Guest struct {
 	dir     string // temporary folder
 	share   string
 	addrs   map[Service]netip.AddrPort
+	image   image
 	ns      *netns.NS // nil without a tap
+	tap     *os.File  // nil without one
 	machine *machine
 	control *controller
 	boots   int // how many it took, see trip
@@ -49,17 +51,19 @@ func Start(ctx context.Context, c Config) (*Guest, error) {
 		return nil, err
 	}
 	for boots := 1; ; boots++ {
-		g := &Guest{cfg: c, addrs: make(map[Service]netip.AddrPort), boots: boots}
-		err := g.boot(ctx, img)
+		g := &Guest{cfg: c, image: img, addrs: make(map[Service]netip.AddrPort), boots: boots}
+		err := g.boot(ctx)
 		if err == nil {
-			err = g.configure(ctx)
+			err = g.configure(ctx, format)
+		}
+		if err == nil && !c.NoServer {
+			err = g.StartServer(ctx)
 		}
 		if err == nil {
 			return g, nil
 		}
-		console := g.Console()
-		tripped := errors.Is(err, ErrGone) && strings.Contains(console, trip)
-		if left := g.release(true); !tripped || left != nil || boots == maxBoots {
+		console, again := g.Console(), g.tripped(err)
+		if left := g.release(true); !again || left != nil || boots == maxBoots {
 			return nil, errors.Join(err, fmt.Errorf("knfsd: console:\n%s", console), left)
 		}
 	}
@@ -73,8 +77,19 @@ const (
 	maxBoots = 3
 )
 
-// configure sets up network, devices and server inside the booted guest.
-func (g *Guest) configure(ctx context.Context) error {
+// tripped reports whether err, of a boot, is the emulator's.
+func (g *Guest) tripped(err error) bool {
+	return errors.Is(err, ErrGone) && strings.Contains(g.Console(), trip)
+}
+
+// What configure does with a disk before it is mounted.
+const (
+	format = "ext4"
+	keep   = "kept"
+)
+
+// configure sets up network, devices and the export inside the booted guest.
+func (g *Guest) configure(ctx context.Context, disk string) error {
 	select {
 	case <-g.control.ready:
 	case <-g.machine.done:
@@ -98,7 +113,7 @@ func (g *Guest) configure(ctx context.Context) error {
 		// An option's value has no business with the shell.
 		export := "exported " + quote(g.cfg.ExportOptions)
 		if g.cfg.DiskMiB > 0 {
-			export += " ext4 /dev/vda"
+			export += " " + disk + " /dev/vda"
 		} else {
 			export += fmt.Sprintf(" tmpfs %dm", g.cfg.TmpfsMiB)
 		}
@@ -109,10 +124,7 @@ func (g *Guest) configure(ctx context.Context) error {
 			return err
 		}
 	}
-	if g.cfg.NoServer {
-		return nil
-	}
-	return g.StartServer(ctx)
+	return nil
 }
 
 // verb runs one of the guest script's verbs.
@@ -184,10 +196,22 @@ func (g *Guest) Check(ctx context.Context, command string) (output string, err e
 	return output, err
 }
 
-// StartServer starts the NFS server's threads and listeners.
+// StartServer starts the NFS server's threads and listeners, without a grace period.
 func (g *Guest) StartServer(ctx context.Context) error {
+	if err := g.StartServerInGrace(ctx); err != nil {
+		return err
+	}
+	return g.EndGrace(ctx)
+}
+
+// StartServerInGrace is StartServer with a grace period for locks, which lasts until
+// EndGrace, or four minutes.
+func (g *Guest) StartServerInGrace(ctx context.Context) error {
 	return g.verb(ctx, fmt.Sprintf("serve %d", g.cfg.Threads))
 }
+
+// EndGrace ends the grace period after StartServerInGrace.
+func (g *Guest) EndGrace(ctx context.Context) error { return g.verb(ctx, "end_grace") }
 
 // StopServer ends the NFS server's threads, all its connections and all
 // version 4 state. MOUNT and rpcbind go on, and so do the exported data.
@@ -231,7 +255,36 @@ func (g *Guest) Console() string {
 	return all
 }
 
-// Gone is closed when the guest has ended, be it by Stop or by itself.
+// PowerCut ends the guest as a power cut ends a machine: what its kernel had not
+// yet written to the disk is lost. The host's end of the network stays. It
+// needs Tap and DiskMiB, and no other method may be under way until PowerOn has
+// returned.
+func (g *Guest) PowerCut() error {
+	if g.cfg.Network != Tap || g.cfg.DiskMiB == 0 {
+		return errors.New("knfsd: a power cut needs a tap network and a disk")
+	}
+	g.machine.kill()
+	return g.control.close()
+}
+
+// PowerOn boots the guest again after PowerCut, from the same disk. /export is
+// mounted and announced; the server is the caller's to start.
+func (g *Guest) PowerOn(ctx context.Context) error {
+	for boots := 1; ; boots++ {
+		err := g.powerOn(ctx)
+		if err == nil {
+			err = g.configure(ctx, keep)
+		}
+		if err == nil || boots == maxBoots || !g.tripped(err) {
+			return err
+		}
+		if err := g.PowerCut(); err != nil {
+			return err
+		}
+	}
+}
+
+// Gone is closed when the guest has ended, be it by Stop, by PowerCut or by itself.
 func (g *Guest) Gone() <-chan struct{} { return g.machine.done }
 
 // Stop powers the guest off, or kills it if it will not go, and removes its
@@ -253,6 +306,9 @@ func (g *Guest) release(kill bool) error {
 	}
 	if g.control != nil {
 		errs = append(errs, g.control.close())
+	}
+	if g.tap != nil {
+		errs = append(errs, g.tap.Close())
 	}
 	if g.ns != nil {
 		errs = append(errs, g.ns.Close())

@@ -29,7 +29,8 @@ var (
 const tapName = "tap0"
 
 // openTap makes the host's end of the guest's network. The device is gone when
-// the last holder of the file, qemu, closes it.
+// the last holder of the file closes it: the Guest, so that the host keeps its
+// address while the guest is without power.
 func openTap(n *netns.NS, mtu int) (*os.File, error) {
 	var tap *os.File
 	err := n.Do(func() error {

@@ -11,6 +11,17 @@ import (
 // whose job it is to run these tests.
 const requireEnv = "RDMAFS_KNFSD_REQUIRED"
 
+// allEnv, when set, asks for the tests that CI has no time for: make test-all sets it.
+const allEnv = "RDMAFS_TEST_ALL"
+
+// NeedAll skips a test that takes long, unless all are asked for.
+func NeedAll(t testing.TB) {
+	t.Helper()
+	if os.Getenv(allEnv) == "" {
+		t.Skip("takes minutes: make test-all runs it")
+	}
+}
+
 // bootTime bounds a first start, which builds the image.
 const bootTime = 10 * time.Minute
 

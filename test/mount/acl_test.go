@@ -17,7 +17,6 @@ func TestACL(t *testing.T) {
 	acls.Need(t)
 	for _, w := range []struct{ name, proto, words string }{{"tcp", "tcp", ""}, {"rdma", "rdma", ""}, {"ring", "tcp", ",fuse=ring"}} {
 		t.Run(w.name, func(t *testing.T) {
-			needRing(t, w.words)
 			s := startServer(t, serverOptions{acl: true})
 			acls.Run(t, s.mount(t, w.proto, "actimeo=0"+w.words).Dir, s.export)
 		})

@@ -25,8 +25,12 @@ import (
 // the server sits on its MOUNT call leaves neither mount nor daemon, also when
 // the server goes on.
 func TestInterruptedMount(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
-		t.Run(unix.SignalName(sig), func(t *testing.T) {
+	for _, c := range []struct {
+		sig   syscall.Signal
+		group bool // a terminal signals all that the command has started
+	}{{syscall.SIGINT, false}, {syscall.SIGINT, true}, {syscall.SIGTERM, false}, {syscall.SIGHUP, false}, {syscall.SIGHUP, true}, {syscall.SIGKILL, false}} {
+		sig := c.sig
+		t.Run(fmt.Sprintf("%s,group=%t", unix.SignalName(sig), c.group), func(t *testing.T) {
 			came, release := make(chan struct{}), make(chan struct{})
 			var asked atomic.Bool
 			s := startServer(t, serverOptions{faults: &nfsd.Faults{
@@ -43,6 +47,7 @@ func TestInterruptedMount(t *testing.T) {
 			}})
 			dir := t.TempDir()
 			cmd := exec.Command(Binary(t), "mount", s.source(), dir, "-o", s.words("rdma", ""))
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			var said bytes.Buffer
 			cmd.Stderr = &said
 			// A command that was started with SIGHUP ignored goes on ignoring it; one
@@ -59,7 +64,11 @@ func TestInterruptedMount(t *testing.T) {
 			})
 			<-came
 			ended := awaitEnd(t, childOf(t, cmd.Process.Pid))
-			if err := cmd.Process.Signal(sig); err != nil {
+			whom := cmd.Process.Pid
+			if c.group {
+				whom = -whom
+			}
+			if err := syscall.Kill(whom, sig); err != nil {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()

@@ -82,7 +82,7 @@ func TestHostileMount(t *testing.T) {
 	within(t, func() {
 		for range 12 {
 			dir := t.TempDir()
-			r := Command(t, nil, "mount", s.source(), dir, "-o", s.words("tcp", "soft,timeo=10,retrans=1"))
+			r := Command(t, nil, "mount", s.source(), dir, "-o", s.words("tcp", "soft,timeo=10,retrans=1,retry=0"))
 			switch {
 			case r.Code == 0:
 				mounted++

@@ -316,7 +316,6 @@ func TestLockWaits(t *testing.T) {
 	for _, over := range []string{"dev", "ring"} {
 		t.Run(over, func(t *testing.T) {
 			words := "fuse=" + over
-			needRing(t, words)
 			_, a, _, on, other := lockMounts(t, words)
 			third := openLocked(t, a)
 			on.must(t, "ok", "wait 0 write 0 0")
@@ -357,7 +356,6 @@ func TestLockWaitEnds(t *testing.T) {
 	for _, over := range []string{"dev", "ring"} {
 		t.Run(over, func(t *testing.T) {
 			words := "fuse=" + over
-			needRing(t, words)
 			_, a, b, on, _ := lockMounts(t, words)
 			on.must(t, "ok", "flock 0 write")
 			for _, m := range []*Mounted{a, b} {
@@ -415,7 +413,6 @@ func TestManyLockWaiters(t *testing.T) {
 	for _, over := range []string{"dev", "ring"} {
 		t.Run(over, func(t *testing.T) {
 			words := "fuse=" + over
-			needRing(t, words)
 			s, a, b, on, _ := lockMounts(t, words)
 			on.must(t, "ok", "flock 0 write")
 			const each = 25

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/internal/mounttable"
+	"github.com/rdmafs/rdmafs/test/ringtest"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
@@ -105,11 +106,21 @@ type Result struct {
 	Stdout, Stderr string
 }
 
-// Command runs rdmafs with args, through a wrapper such as setpriv if any.
+// Command runs rdmafs with args, through a wrapper such as setpriv if any. If it mounts with
+// fuse=ring, FUSE over io_uring is enabled until the test ends, or the test is skipped if that cannot
+// be had.
 func Command(t testing.TB, wrapper []string, args ...string) Result {
 	t.Helper()
+	if len(args) > 0 && args[0] == "mount" && strings.Contains(args[len(args)-1], "fuse=ring") {
+		ringtest.On(t)
+	}
 	line := append(append([]string(nil), wrapper...), Binary(t))
-	line = append(line, args...)
+	return execute(t, append(line, args...))
+}
+
+// execute runs a command.
+func execute(t testing.TB, line []string) Result {
+	t.Helper()
 	cmd := exec.Command(line[0], line[1:]...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -25,7 +25,6 @@ func owner(st os.FileInfo) uint32 {
 func TestTreeCopy(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
-			needRing(t, w.words)
 			s := startServer(t, w.server)
 			m := s.mount(t, w.proto, w.words)
 			from := SourceTree(t)

@@ -29,7 +29,6 @@ const (
 func TestParallelDirectWrites(t *testing.T) {
 	for _, c := range []struct{ proto, words string }{{"rdma", ""}, {"tcp", "nconnect=2"}, {"rdma", "fuse=ring"}} {
 		t.Run(c.proto+","+c.words, func(t *testing.T) {
-			needRing(t, c.words)
 			s := startServer(t, serverOptions{})
 			m := s.mount(t, c.proto, c.words)
 			seed := rand.Uint64()

@@ -31,7 +31,6 @@ var ways = []struct {
 func TestPosix(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
-			needRing(t, w.words)
 			s := startServer(t, w.server)
 			m := s.mount(t, w.proto, w.words)
 			posix.Run(t, m.Dir)

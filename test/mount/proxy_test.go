@@ -257,7 +257,7 @@ func mountRetrying(t *testing.T, source, words string) *Mounted {
 	dir := t.TempDir()
 	var r Result
 	for range 20 {
-		if r = Command(t, nil, "mount", source, dir, "-o", words); r.Code == 0 {
+		if r = Command(t, nil, "mount", source, dir, "-o", "retry=0,"+words); r.Code == 0 {
 			m := &Mounted{Dir: dir}
 			t.Cleanup(func() { m.Umount(t) })
 			return m

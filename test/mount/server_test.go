@@ -129,15 +129,6 @@ func startServer(t testing.TB, o serverOptions) *server {
 	return s
 }
 
-// needRing has FUSE over io_uring enabled until the test ends if its mount options
-// ask for it, and skips the test if that cannot be had.
-func needRing(t *testing.T, words string) {
-	t.Helper()
-	if strings.Contains(words, "fuse=ring") {
-		ringtest.On(t)
-	}
-}
-
 // words are the mount options that reach the server.
 func (s *server) words(proto, more string) string {
 	port := s.tcp.Port()

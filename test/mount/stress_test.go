@@ -95,7 +95,6 @@ func TestStressData(t *testing.T) {
 	} {
 		seed := first + uint64(k)
 		t.Run(fmt.Sprintf("%s+%s,%s,seed=%d", c.protos[0], c.protos[1], c.words, seed), func(t *testing.T) {
-			needRing(t, c.words)
 			w := &faultyCalls{badDisk: c.badDisk, r: rand.New(rand.NewPCG(seed, 0))}
 			s := startServer(t, serverOptions{lossy: true, faults: &nfsd.Faults{Before: w.disturb, After: w.disturb, Sync: w.sync}})
 			var dirs []string

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
-	"github.com/rdmafs/rdmafs/test/ringtest"
 	"github.com/rdmafs/rdmafs/verbs/roce/rocetest"
 )
 
@@ -76,9 +75,6 @@ func TestStressMappings(t *testing.T) {
 			}
 			t.Cleanup(func() { t.Log(p.end(t)) })
 			role := mmapRole{Seed: seed, Export: s.Export}
-			if c.name == "ring" {
-				ringtest.On(t)
-			}
 			for _, words := range s.Words {
 				if c.name == "ring" {
 					words += ",fuse=ring"

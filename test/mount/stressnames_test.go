@@ -47,7 +47,6 @@ func TestStressNames(t *testing.T) {
 	} {
 		seed := first + uint64(k)
 		t.Run(fmt.Sprintf("%s+%s,roce=%t,%s,seed=%d", c.protos[0], c.protos[1], c.roce, c.words, seed), func(t *testing.T) {
-			needRing(t, c.words)
 			w := &faultyCalls{r: rand.New(rand.NewPCG(seed, 0))}
 			s := startServer(t, serverOptions{lossy: true, roce: c.roce, faults: &nfsd.Faults{Before: w.disturb, After: w.disturb}})
 			t.Cleanup(func() { nothingHidden(t, s.export) }) // after the mounts

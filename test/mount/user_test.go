@@ -88,8 +88,6 @@ func TestUserErrors(t *testing.T) {
 	wrapper := asUser(t)
 	s := startServer(t, serverOptions{})
 	dir := userDir(t)
-	bare := append(append([]string(nil), wrapper...), "env", "PATH=/nonexistent")
-	checkFailure(t, Command(t, bare, "mount", s.source(), dir, "-o", s.words("rdma", "")), usage, "fusermount3", "fuse3")
 	checkFailure(t, Command(t, wrapper, "mount", s.source(), dir, "-o", s.words("rdma", "allow_other")), usage, "allow_other", "fuse.conf")
 	words := s.words("rdma", "")
 	tied := append([]string{"setpriv", "--no-new-privs"}, wrapper...)
@@ -155,4 +153,13 @@ func TestAllowOther(t *testing.T) {
 		t.Errorf("the file belongs to %d, %v", owner(st), err)
 	}
 	posix.Run(t, m.Dir)
+}
+
+// TestUserWithoutPath: mount(8) gives its helpers no PATH; fusermount3 is found all the
+// same.
+func TestUserWithoutPath(t *testing.T) {
+	s := startServer(t, serverOptions{})
+	wrapper := append(append([]string(nil), asUser(t)...), "env", "-i")
+	m := Mount(t, s.source(), Options{Words: s.words("rdma", ""), Wrapper: wrapper, Dir: userDir(t)})
+	m.Umount(t)
 }

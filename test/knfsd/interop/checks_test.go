@@ -22,6 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	rights.Worker()
+	asWriter()
 	mount.Isolate()
 	code := m.Run()
 	mount.RemoveBinary()
@@ -31,6 +32,9 @@ func TestMain(m *testing.M) {
 // addressEnv has the server's address for the tests in the guest: adapters are not
 // on loopback.
 const addressEnv = "RDMAFS_INTEROP_ADDR"
+
+// documentEnv names the document, in the guest, whose table says what clients see.
+const documentEnv = "RDMAFS_INTEROP_DOCUMENT"
 
 // machine is where the Linux server runs: the guest as seen from the host, or
 // from within.
@@ -91,13 +95,22 @@ type way struct {
 	rows               rows
 }
 
+// everyday are the words of a mount as people have it: for all users, and with the attribute
+// timeouts that are the default. Others see what the guest changes behind their back sooner.
+const everyday = "allow_other"
+
 // run mounts the server in this way, adding the words that find it, and puts
 // the mount through every check. The wrapper is a command that runs rdmafs, if any.
 func (w way) run(t *testing.T, g machine, source string, find func(proto string) string, wrapper ...string) transport.Stats {
 	sub := "/export/" + w.name
 	guest(t, g, "mkdir "+sub)
-	// actimeo: the guest changes files behind the mount's back.
-	words := strings.TrimSuffix(find(w.proto)+",actimeo=1,"+w.words, ",")
+	words := find(w.proto)
+	if w.words == everyday && os.Geteuid() != 0 {
+		w.words = "" // fuse.conf may not let an ordinary user do that
+	} else if w.words != everyday {
+		words += ",actimeo=1"
+	}
+	words = strings.TrimSuffix(words+","+w.words, ",")
 	m := mount.Mount(t, source, mount.Options{Words: words, Wrapper: wrapper})
 	endWithGuest(t, g, m)
 	dir := filepath.Join(m.Dir, w.name)
@@ -120,6 +133,12 @@ func (w way) run(t *testing.T, g machine, source string, find func(proto string)
 // system call on m would wait forever for the server.
 func endWithGuest(t *testing.T, g machine, m *mount.Mounted) {
 	t.Helper()
+	umountWithGuest(t, g, func() []string { return []string{m.Dir} })
+}
+
+// umountWithGuest is endWithGuest for mounts that are not known yet.
+func umountWithGuest(t *testing.T, g machine, dirs func() []string) {
+	t.Helper()
 	away, ok := g.(interface{ Gone() <-chan struct{} })
 	if !ok {
 		return // the test is in the guest
@@ -130,8 +149,10 @@ func endWithGuest(t *testing.T, g machine, m *mount.Mounted) {
 		select {
 		case <-t.Context().Done():
 		case <-away.Gone():
-			// The console, which a failed test shows, says more.
-			_ = exec.Command(bin, "umount", "-f", m.Dir).Run()
+			for _, dir := range dirs() {
+				// The console, which a failed test shows, says more.
+				_ = exec.Command(bin, "umount", "-f", dir).Run()
+			}
 		}
 	}
 	go runEnd()

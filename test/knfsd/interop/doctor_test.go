@@ -122,7 +122,7 @@ func TestDoctorInGuest(t *testing.T) {
 				"kernel modules": doctor.OK, "rxe0 port 1": doctor.OK, "siw0 port 1": doctor.OK,
 				"rxe0 access": doctor.OK, "siw0 access": doctor.OK, "locked memory": user.memlock, "route": doctor.OK,
 				"device on route": doctor.OK, "connection": doctor.OK, "NULL call": doctor.OK, "tcp:2049": doctor.OK,
-				"export list": doctor.OK, "admission": doctor.OK, "trial mount": doctor.OK,
+				"export list": doctor.OK, "admission": doctor.OK, "trial mount": doctor.OK, "locks": doctor.OK,
 			} {
 				if len(s[name]) == 0 || s[name][0].Status != want {
 					t.Errorf("%s: %+v, want %s", name, s[name], want)
@@ -139,6 +139,10 @@ func TestDoctorInGuest(t *testing.T) {
 				t.Errorf("%+v", x)
 			}
 			if x := s["trial mount"]; !strings.Contains(x[0].Detail, "rdma/ibv") {
+				t.Errorf("%+v", x)
+			}
+			// A file of the doctor's own was locked: rpc.statd runs.
+			if x := s["locks"]; len(x) != 1 || !strings.HasPrefix(x[0].Detail, "taken and given back") {
 				t.Errorf("%+v", x)
 			}
 		})

@@ -15,10 +15,14 @@ import (
 
 	"github.com/rdmafs/rdmafs/test/knfsd"
 	"github.com/rdmafs/rdmafs/test/mount"
+	"github.com/rdmafs/rdmafs/test/posix"
 )
 
 // This file runs in the guest, on the machine of the server: TestInGuest starts
 // it there.
+
+// asWriter: no process in the guest is a writer.
+func asWriter() {}
 
 // here is the machine that the tests run on.
 type here struct{}
@@ -36,7 +40,7 @@ func (here) Check(ctx context.Context, command string) (string, error) {
 }
 
 func (h here) RestartServer(ctx context.Context) error {
-	_, err := h.Check(ctx, "guest unserve && guest serve 8")
+	_, err := h.Check(ctx, "guest unserve && guest serve 8 && guest end_grace")
 	return err
 }
 
@@ -51,7 +55,7 @@ func source() string { return os.Getenv(addressEnv) + ":/export" }
 
 // insideWays are those through an adapter.
 var insideWays = []way{
-	{"ibv", "ibv", "", rows{inline: true, read: true, write: true, reply: true}},
+	{"ibv", "ibv", everyday, rows{inline: true, read: true, write: true, reply: true}},
 	{"ibv-inline1024", "ibv", "inline=1024", rows{inline: true, read: true, write: true, reply: true}},
 	{"ibv-noddp", "ibv", "noddp", rows{inline: true, zero: true, reply: true}},
 	{"ibv-noddp-inline1024", "ibv", "noddp,inline=1024", rows{inline: true, zero: true, reply: true}},
@@ -99,4 +103,10 @@ func TestInsideUser(t *testing.T) {
 	guest(t, here{}, "cmp /tmp/large /export/user/large && rm /export/user/large")
 	mount.SameTree(t, "/export/user", mount.SourceTree(t))
 	guest(t, here{}, "rm -r /export/user /tmp/large "+dir)
+}
+
+// TestInsidePosix runs the file system suite through the adapter, as whoever runs it.
+func TestInsidePosix(t *testing.T) {
+	m := mount.Mount(t, source(), mount.Options{Words: insideWords("ibv")})
+	posix.Run(t, m.Dir)
 }

@@ -3,8 +3,10 @@
 package interop
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/rdmafs/rdmafs/test/knfsd"
 	"github.com/rdmafs/rdmafs/test/mount"
@@ -27,28 +29,44 @@ func TestMountLinuxServer(t *testing.T) {
 	g := knfsd.StartTest(t, knfsd.Config{RDMA: []knfsd.Service{knfsd.SIW}})
 	guest(t, g, "chmod 1777 /export")
 	for _, w := range []way{
-		{"siw", "rdma", "", rows{inline: true, read: true, write: true, reply: true}},
+		{"siw", "rdma", everyday, rows{inline: true, read: true, write: true, reply: true}},
 		{"siw-crc", "rdma", "crc", rows{inline: true, read: true, write: true, reply: true}},
 		{"siw-inline1024", "rdma", "inline=1024", rows{inline: true, read: true, write: true, reply: true}},
 		{"siw-version2", "rdma", "rdmavers=2", rows{inline: true, read: true, write: true, reply: true}},
 		{"siw-msgp", "rdma", "msgp=64:512", rows{inline: true, read: true, write: true, reply: true, padded: true}},
 		{"siw-noddp", "rdma", "noddp", rows{inline: true, zero: true, reply: true}},
 		{"siw-noddp-inline1024", "rdma", "noddp,inline=1024", rows{inline: true, zero: true, reply: true}},
-		{"tcp", "tcp", "", rows{}},
+		{"tcp", "tcp", everyday, rows{}},
 	} {
 		t.Run(w.name, func(t *testing.T) { w.run(t, g, "127.0.0.1:/export", hostWords(g)) })
 	}
 }
 
-// TestPosixOnLinuxServer runs the file system suite against the Linux server.
+// TestPosixOnLinuxServer runs the file system suite against the Linux server, over each way
+// from the host, and in the guest as an ordinary user through its adapter.
 func TestPosixOnLinuxServer(t *testing.T) {
-	g := knfsd.StartTest(t, knfsd.Config{RDMA: []knfsd.Service{knfsd.SIW}, DiskMiB: 2048})
+	g := knfsd.StartTest(t, knfsd.Config{Network: knfsd.Tap, DiskMiB: 2048})
 	guest(t, g, "chmod 1777 /export")
-	for _, proto := range []string{"rdma", "tcp"} {
-		t.Run(proto, func(t *testing.T) {
-			m := mount.Mount(t, "127.0.0.1:/export", mount.Options{Words: hostWords(g)(proto)})
+	for _, way := range tapWays {
+		t.Run(way.name, func(t *testing.T) {
+			m := mount.Mount(t, g.GuestAddr().String()+":/export", mount.Options{Words: way.words, Wrapper: inNamespace(g)})
 			endWithGuest(t, g, m)
 			posix.Run(t, m.Dir)
 		})
 	}
+	t.Run("ibv as an ordinary user", func(t *testing.T) {
+		knfsd.NeedAll(t)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		bin, err := g.Install(ctx, knfsd.Program{Package: module + "cmd/rdmafs"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.GoTest(t, knfsd.Program{
+			Package: module + "test/knfsd/interop",
+			Args:    []string{"-test.run=^TestInsidePosix$"},
+			Env:     []string{mount.BinaryEnv + "=" + bin, addressEnv + "=" + g.GuestAddr().String()},
+			Wrapper: knfsd.AsTester,
+		}, 10*time.Minute)
+	})
 }

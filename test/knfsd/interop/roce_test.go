@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestMountLinuxServerRoCE(t *testing.T) {
 	all := rows{inline: true, read: true, write: true, reply: true}
 	for mtu, ways := range map[int][]way{
 		1500: {
-			{"rxe", "rdma", "", all},
+			{"rxe", "rdma", everyday, all},
 			{"rxe-inline1024", "rdma", "inline=1024", all},
 			{"rxe-noddp", "rdma", "noddp", rows{inline: true, zero: true, reply: true}},
 		},
@@ -49,6 +50,23 @@ func TestMountLinuxServerRoCE(t *testing.T) {
 			}
 		})
 	}
+}
+
+// counts are those of a line of tc -s.
+var counts = regexp.MustCompile(`Sent \d+ bytes (\d+) pkt \(dropped (\d+),`)
+
+// netemCounts are the packets that the guest's netem has sent, and dropped.
+func netemCounts(t *testing.T, g *knfsd.Guest) (sent, dropped int) {
+	t.Helper()
+	out := guest(t, g, "tc -s qdisc show dev eth0")
+	m := counts.FindStringSubmatch(out)
+	if m == nil || !strings.Contains(out, "netem") {
+		t.Fatalf("tc says %s", out)
+	}
+	if _, err := fmt.Sscan(m[1]+" "+m[2], &sent, &dropped); err != nil {
+		t.Fatal(err)
+	}
+	return sent, dropped
 }
 
 // TestLossyRoCE mounts the Linux server over rxe through a network that loses,
@@ -75,13 +93,26 @@ func TestLossyRoCE(t *testing.T) {
 			if got, _, _ := strings.Cut(guest(t, g, "sha256sum /export/data"), " "); got != want {
 				t.Errorf("the guest reads %s, want %s", got, want)
 			}
-			if err := mount.DropCache(name); err != nil {
-				t.Fatal(err)
+			again := func() {
+				if err := mount.DropCache(name); err != nil {
+					t.Fatal(err)
+				}
+				if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, b) {
+					t.Fatalf("%d bytes came back, or other content; %v", len(got), err)
+				}
 			}
-			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, b) {
-				t.Errorf("%d bytes came back, or other content; %v", len(got), err)
+			again()
+			// A network that has lost nothing is no test of loss.
+			lossy := strings.Contains(netem, "loss")
+			sent, dropped := netemCounts(t, g)
+			for rounds := 0; lossy && dropped == 0 && rounds < 100; rounds++ {
+				again()
+				sent, dropped = netemCounts(t, g)
 			}
-			t.Log(guest(t, g, "tc -s qdisc show dev eth0 | grep Sent"))
+			t.Logf("%d packets sent, %d dropped", sent, dropped)
+			if sent == 0 || lossy != (dropped > 0) {
+				t.Errorf("netem %s has sent %d packets and dropped %d", netem, sent, dropped)
+			}
 			guest(t, g, "tc qdisc del dev eth0 root && rm /export/data")
 			if s := m.Stats(t); s.BadReplies > 0 || s.BadXIDs > 0 {
 				t.Errorf("%d bad replies, %d unknown XIDs", s.BadReplies, s.BadXIDs)
