@@ -270,6 +270,44 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
+// CopyAt writes len(buf) bytes of the file, from off on, to w at the same offset. It is
+// ReadAt into buf and WriteAt from there, but for data that can be written from where it was
+// received: buf is not touched then. It is io.EOF if the file ends before.
+func (f *File) CopyAt(w io.WriterAt, buf []byte, off int64) (n int, err error) {
+	err = f.use("read", func(ctx context.Context) error {
+		if f.data == nil {
+			return syscall.EISDIR
+		}
+		if off < 0 {
+			return syscall.EINVAL
+		}
+		for n < len(buf) {
+			want := buf[n:min(len(buf), n+piece)]
+			k, lent, err := f.data.ReadLent(ctx, want, off+int64(n))
+			if err != nil {
+				return err
+			}
+			from := want[:k]
+			if b := lent.Bytes(); b != nil {
+				from = b
+			}
+			m, err := w.WriteAt(from, off+int64(n))
+			lent.Release()
+			n += m
+			switch {
+			case err != nil:
+				return err
+			case m < k:
+				return io.ErrShortWrite
+			case k < len(want):
+				return io.EOF
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
 // put writes p with a call of the cache, which may take less at once.
 func put(ctx context.Context, p []byte, off int64, call func(context.Context, []byte, int64) (int, error)) (n int, err error) {
 	for {

@@ -267,3 +267,54 @@ func TestClosed(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// sink is where CopyAt writes to. It takes limit bytes and then fails.
+type sink struct {
+	b     []byte
+	limit int
+}
+
+var errFull = errors.New("full")
+
+func (s *sink) WriteAt(p []byte, off int64) (int, error) {
+	room := max(0, s.limit-int(off))
+	if len(p) > room {
+		return copy(s.b[off:], p[:room]), errFull
+	}
+	return copy(s.b[off:], p), nil
+}
+
+// TestCopyAt copies ranges of a file that is opened for direct reads, or not, to its end and
+// to where the other side fails.
+func TestCopyAt(t *testing.T) {
+	onBoth(t, func(t *testing.T, v *server, f *FS) {
+		want := random(3<<20 + 5)
+		must.Do(t, os.WriteFile(filepath.Join(v.dir, "file"), want, 0o644))
+		for _, flag := range []int{os.O_RDONLY, syscall.O_DIRECT} {
+			o := must.Get[*File](t)(f.OpenFile("file", flag, 0))
+			for _, c := range []struct {
+				off, n, limit int
+				err           error
+			}{
+				{0, 1 << 20, len(want), nil},
+				{4096, 2<<20 + 77, len(want), nil},
+				{3 << 20, 1 << 20, len(want), io.EOF},
+				{len(want), 10, len(want), io.EOF},
+				{0, 2 << 20, 1<<20 + 9, errFull},
+			} {
+				s := &sink{make([]byte, len(want)), c.limit}
+				n, err := o.CopyAt(s, make([]byte, c.n), int64(c.off))
+				if !errors.Is(err, c.err) {
+					t.Errorf("%+v: %v", c, err)
+				}
+				if all := min(c.limit, c.off+c.n, len(want)) - c.off; n != all || !bytes.Equal(s.b[c.off:c.off+n], want[c.off:c.off+n]) {
+					t.Errorf("%+v: copied %d of %d bytes, or others", c, n, all)
+				}
+			}
+			if _, err := o.CopyAt(&sink{}, make([]byte, 1), -1); !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("a negative offset: %v", err)
+			}
+			must.Do(t, o.Close())
+		}
+	})
+}
