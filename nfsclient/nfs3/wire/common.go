@@ -18,42 +18,14 @@ func (*Void) Append(*xdr.Writer) {}
 func (*Void) Parse(*xdr.Reader)  {}
 
 // Bulk is a data item that may travel beside the stream (RFC 8267 section 4):
-// the data of READ and WRITE, the target of READLINK and SYMLINK. A Bulk made
-// by Marked stands in a payload of the Writer or Reader at hand; any other in
-// Data.
-type Bulk struct {
-	// Data is what to encode, or, after Parse, what came, in the stream or as a
-	// chunk around it, borrowed.
-	Data []byte
-	// Len is the item's length after Parse.
-	Len int
-
-	marked bool
-	index  int
-}
+// the data of READ and WRITE, the target of READLINK and SYMLINK.
+type Bulk = xdr.Bulk
 
 // Marked is a Bulk that stands in payload i.
-func Marked(i int) Bulk { return Bulk{marked: true, index: i} }
+func Marked(i int) Bulk { return xdr.Marked(i) }
 
 // Inline is a Bulk that stands in b, which it borrows.
-func Inline(b []byte) Bulk { return Bulk{Data: b, Len: len(b)} }
-
-func (b *Bulk) append(w *xdr.Writer) {
-	if b.marked {
-		w.Payload(b.index)
-	} else {
-		w.Opaque(b.Data)
-	}
-}
-
-func (b *Bulk) parse(r *xdr.Reader, limit int) {
-	if b.marked {
-		b.Len = r.Payload(b.index)
-		return
-	}
-	b.Data = r.Data(limit)
-	b.Len = len(b.Data)
-}
+func Inline(b []byte) Bulk { return xdr.Inline(b) }
 
 func appendHandle(w *xdr.Writer, h nfsclient.Handle) { w.String(string(h)) }
 

@@ -38,7 +38,7 @@ func (a *ReadRes) Append(w *xdr.Writer) {
 	if a.Status == nfsclient.OK {
 		w.Uint32(a.Count)
 		w.Bool(a.EOF)
-		a.Data.append(w)
+		a.Data.Append(w)
 	}
 }
 
@@ -47,7 +47,7 @@ func (a *ReadRes) Parse(r *xdr.Reader) {
 	a.Attr.parse(r)
 	if a.Status == nfsclient.OK {
 		a.Count, a.EOF = r.Uint32(), r.Bool()
-		a.Data.parse(r, MaxData)
+		a.Data.Parse(r, MaxData)
 	}
 }
 
@@ -66,12 +66,12 @@ func (a *WriteArgs) Append(w *xdr.Writer) {
 	w.Uint64(a.Offset)
 	w.Uint32(a.Count)
 	w.Uint32(uint32(a.Stable))
-	a.Data.append(w)
+	a.Data.Append(w)
 }
 
 func (a *WriteArgs) Parse(r *xdr.Reader) {
 	a.Handle, a.Offset, a.Count, a.Stable = parseHandle(r), r.Uint64(), r.Uint32(), parseStable(r)
-	a.Data.parse(r, MaxData)
+	a.Data.Parse(r, MaxData)
 }
 
 func parseStable(r *xdr.Reader) nfsclient.Stable {

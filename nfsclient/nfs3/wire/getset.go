@@ -125,7 +125,7 @@ func (a *ReadLinkRes) Append(w *xdr.Writer) {
 	w.Uint32(uint32(a.Status))
 	a.Attr.append(w)
 	if a.Status == nfsclient.OK {
-		a.Target.append(w)
+		a.Target.Append(w)
 	}
 }
 
@@ -133,6 +133,6 @@ func (a *ReadLinkRes) Parse(r *xdr.Reader) {
 	a.Status = parseStatus(r)
 	a.Attr.parse(r)
 	if a.Status == nfsclient.OK {
-		a.Target.parse(r, MaxPath)
+		a.Target.Parse(r, MaxPath)
 	}
 }

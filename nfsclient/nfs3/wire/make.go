@@ -72,13 +72,13 @@ type SymlinkArgs struct {
 func (a *SymlinkArgs) Append(w *xdr.Writer) {
 	a.Where.Append(w)
 	a.Attr.append(w)
-	a.Target.append(w)
+	a.Target.Append(w)
 }
 
 func (a *SymlinkArgs) Parse(r *xdr.Reader) {
 	a.Where.Parse(r)
 	a.Attr.parse(r)
-	a.Target.parse(r, MaxPath)
+	a.Target.Parse(r, MaxPath)
 }
 
 // MknodArgs is the arguments of MKNOD (section 3.3.11). Attr holds for
