@@ -1,0 +1,210 @@
+package nfs4
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/session"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
+	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/verbs/mem"
+)
+
+// Client is a mounted export. It implements nfsclient.Client, nfsclient.Locker, nfsclient.Ranges
+// and nfsclient.Xattrs.
+type Client struct {
+	cf       Config
+	ses      *session.Session
+	root     nfsclient.Handle
+	rootAttr nfsclient.Attr
+	info     nfsclient.Info
+	fs       fileSystem
+	paths    *pathBuffers
+	owners   owners
+	// sleep waits between tries of what the server asks to try later.
+	sleep func(ctx context.Context, d time.Duration) error
+
+	// life ends with Close. Calls that must run to their end, whatever becomes of who has asked
+	// for them, are bounded by it and counted in running.
+	life    context.Context
+	end     context.CancelFunc
+	running sync.WaitGroup
+
+	opened  atomic.Uint64 // for open-owners
+	watcher watcher
+	state   stateTable
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var (
+	_ nfsclient.Client = (*Client)(nil)
+	_ nfsclient.Locker = (*Client)(nil)
+	_ nfsclient.Ranges = (*Client)(nil)
+	_ nfsclient.Xattrs = (*Client)(nil)
+)
+
+// watcher holds the Client's Watcher. mu is held while it is called, so that Watch returns when
+// the one before is not called any more.
+type watcher struct {
+	mu sync.RWMutex
+	w  nfsclient.Watcher
+}
+
+func (w *watcher) lost(h nfsclient.Handle, owner *nfsclient.LockOwner, err error) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.w != nil {
+		w.w.Lost(h, owner, err)
+	}
+}
+
+// Root implements nfsclient.Client.
+func (c *Client) Root() (nfsclient.Handle, nfsclient.Attr) { return c.root, c.rootAttr }
+
+// Info implements nfsclient.Client.
+func (c *Client) Info() nfsclient.Info { return c.info }
+
+// Watch implements nfsclient.Client.
+func (c *Client) Watch(w nfsclient.Watcher) {
+	c.watcher.mu.Lock()
+	defer c.watcher.mu.Unlock()
+	c.watcher.w = w
+}
+
+// Register implements nfsclient.Client.
+func (c *Client) Register(a *mem.Arena) error { return c.cf.Caller.Register(a) }
+
+// Unregister implements nfsclient.Client.
+func (c *Client) Unregister(a *mem.Arena) error { return c.cf.Caller.Unregister(a) }
+
+// Close implements nfsclient.Client. What is open is closed, which gives back its locks.
+func (c *Client) Close(ctx context.Context) error {
+	c.closeOnce.Do(func() {
+		c.closeAll(ctx)
+		c.end()
+		c.running.Wait()
+		err := c.ses.Close(ctx)
+		c.closeErr = errors.Join(err, c.cf.Caller.Close(), c.paths.close())
+	})
+	return c.closeErr
+}
+
+// Delays before another try of what the server asks to try later.
+const (
+	firstDelay = 100 * time.Millisecond
+	lastDelay  = 5 * time.Second
+)
+
+// request is one compound on behalf of a user.
+type request struct {
+	op string // what errors name
+	// at is the operation that the call is for: what comes behind it may fail and is then merely
+	// missing from the result.
+	at int
+	// impatient: DELAY and GRACE are returned to the caller, as ErrJukebox.
+	impatient bool
+	sys       transport.AuthSys
+	session.Call
+}
+
+// has reports whether operation i was carried out.
+func (q *request) has(i int) bool {
+	return i < q.Done-1 || i == q.Done-1 && q.Status == wire.OK
+}
+
+// statusError is an answer that is the client's own affair: it never reaches the caller.
+type statusError struct {
+	op     string
+	status wire.Status
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("%s: %v", e.op, e.status) }
+
+// do calls until the server's answer is neither DELAY nor GRACE, unless q is impatient. Answers
+// other than OK are *nfsclient.Error where that has the status.
+func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
+	q.sys = c.cf.sys(cr)
+	q.Cred = &q.sys
+	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
+		if err := c.ses.Do(ctx, &q.Call); err != nil {
+			return fmt.Errorf("%s: %w", q.op, err)
+		}
+		if q.has(q.at) {
+			return nil
+		}
+		if !later(q.Status) || q.impatient {
+			return c.answer(q)
+		}
+		if delay == firstDelay {
+			c.cf.Log.Info(fmt.Sprintf("%s: server asks to try %s later (%v)", c.cf.Host, q.op, q.Status))
+		}
+		if err := c.sleep(ctx, delay); err != nil {
+			return fmt.Errorf("%s: server asked to try later: %w", q.op, err)
+		}
+	}
+}
+
+// broken is the error for a reply that violates the protocol.
+func broken(op, format string, args ...any) error {
+	return fmt.Errorf("%s: %w: server's answer has %s", op, &transport.Error{Fate: transport.Answered, Err: transport.ErrProtocol},
+		fmt.Sprintf(format, args...))
+}
+
+// answered reports whether the server's answer is in err, or err is nil.
+func answered(err error) bool {
+	_, ok := nfsclient.StatusOf(err)
+	return ok
+}
+
+// finish runs f to its end, even if ctx ends before; it then returns ctx's error, and undo is run
+// if f succeeds all the same. A call that makes state at the server must not be left in between.
+func (c *Client) finish(ctx context.Context, f func(ctx context.Context) error, undo func(ctx context.Context)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	done, given := make(chan error), make(chan struct{})
+	if !c.state.spawn(&c.running, func() { c.runFinish(f, undo, done, given) }) {
+		return transport.ErrClosed
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		close(given)
+		return ctx.Err()
+	}
+}
+
+func (c *Client) runFinish(f func(ctx context.Context) error, undo func(ctx context.Context), done chan<- error, given <-chan struct{}) {
+	err := f(c.life)
+	select {
+	case done <- err:
+	case <-given:
+		if err == nil && undo != nil {
+			undo(c.life)
+		}
+	}
+}
+
+// checkName refuses names that no file can have.
+func (c *Client) checkName(op, name string) error {
+	switch {
+	case name == "":
+		return &nfsclient.Error{Op: op, Status: nfsclient.ErrNoEnt}
+	case len(name) > int(c.info.NameMax):
+		return &nfsclient.Error{Op: op, Status: nfsclient.ErrNameTooLong}
+	case !validName(name):
+		return &nfsclient.Error{Op: op, Status: nfsclient.ErrInval}
+	}
+	return nil
+}
+
+func validName(name string) bool { return name != "" && !strings.ContainsAny(name, "/\x00") }

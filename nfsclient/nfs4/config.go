@@ -1,0 +1,91 @@
+package nfs4
+
+import (
+	"log/slog"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// Config says what to mount and how.
+type Config struct {
+	// Host is the server as the user named it, for messages.
+	Host string
+	// Export is the path to mount, from the root of the server's pseudo file system.
+	Export string
+	// Minor is the minor version, 1 or 2.
+	Minor uint32
+	// Caller carries NFS. The Client takes it when Mount succeeds; after a failure it is still
+	// the caller's to close.
+	Caller transport.Caller
+	// Owner tells this client from all others (co_ownerid). One that mounts again with the same
+	// Owner and another Verifier takes the place of the one before, whose state the server drops.
+	Owner    []byte
+	Verifier [8]byte
+	// RSize and WSize bound one read or write, in bytes; 0 leaves it to the server and the
+	// transport.
+	RSize, WSize int
+	// Slots is how many calls the session carries at once; 0 for a default.
+	Slots int
+	// Cred is used for mounting, and for what concerns the client and not one user.
+	Cred nfsclient.Cred
+	// MachineName is this host's name in AUTH_SYS credentials.
+	MachineName string
+	// Log may be nil. It gets what is worth knowing and no error.
+	Log *slog.Logger
+}
+
+// MountError says why an export could not be mounted. It is that of NFSv3, so that who mounts need
+// not know the version.
+type MountError = nfs3.MountError
+
+const (
+	// maxIO bounds a read or write when nothing else does.
+	maxIO = 4 << 20
+	// unknownIO is used when a server states no maximum.
+	unknownIO = 8 << 10
+	minIO     = 1 << 10
+	pageSize  = 4 << 10
+	// headIO is the room for all but the data in a message that carries a read or write.
+	headIO = 4 << 10
+
+	readDirSize = 64 << 10
+	// growReadDir bounds a part of a directory when an entry is too large for readDirSize.
+	growReadDir = 256 << 10
+
+	// maxNameMax is NAME_MAX, which programs have buffers for.
+	maxNameMax = 255
+	// maxPath is PATH_MAX, the longest target of a symbolic link.
+	maxPath = 4096
+)
+
+func (cf *Config) fail(f nfs3.Failure, why, hint string, err error) error {
+	return &MountError{Failure: f, Host: cf.Host, Export: cf.Export, Why: why, Hint: hint, Err: err}
+}
+
+// sys is the credential of calls made on behalf of cr.
+func (cf *Config) sys(cr nfsclient.Cred) transport.AuthSys {
+	return transport.AuthSys{Machine: cf.MachineName, UID: cr.UID, GID: cr.GID, GIDs: cr.GIDs}
+}
+
+// ioSize is the size of the largest read or write: the least of the bounds given, of which those
+// that are 0 do not count, in whole pages if it can be.
+func ioSize(server uint64, bounds ...int) int {
+	n := maxIO
+	if server == 0 {
+		server = unknownIO
+	}
+	if server < uint64(n) {
+		n = int(server)
+	}
+	for _, m := range bounds {
+		if m > 0 {
+			n = min(n, m)
+		}
+	}
+	if n >= pageSize {
+		return n &^ (pageSize - 1)
+	}
+	return max(n&^(minIO-1), minIO)
+}

@@ -1,0 +1,223 @@
+package nfs4
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/session"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/ranges"
+)
+
+// recover is session.Config.Recover. It takes no turn: who has one may wait for it to end.
+func (c *Client) recover(ctx context.Context, r *session.Recovery) error {
+	if r.Loss == session.Revoked {
+		return c.recoverRevoked(ctx, r)
+	}
+	t := &c.state
+	t.mu.Lock()
+	opens := make([]*openState, 0, len(t.opens))
+	for o := range t.opens {
+		opens = append(opens, o)
+	}
+	t.mu.Unlock()
+	var files, lostFiles, lostLocks int
+	for _, o := range opens {
+		ok, err := c.reclaim(ctx, r, o)
+		if err != nil {
+			return err
+		}
+		files++
+		if !ok {
+			lostFiles++
+		}
+		n, err := c.reclaimLocks(ctx, r, o, ok)
+		if err != nil {
+			return err
+		}
+		lostLocks += n
+	}
+	c.cf.Log.Info(fmt.Sprintf("%s: server has lost its state: %d files reclaimed, %d to be opened anew, %d owners' locks lost",
+		c.cf.Host, files-lostFiles, lostFiles, lostLocks))
+	return nil
+}
+
+// call makes a call of the recovery, again as long as the server asks for that.
+func (c *Client) call(ctx context.Context, r *session.Recovery, cr nfsclient.Cred, q *request) error {
+	q.sys = c.cf.sys(cr)
+	q.Cred = &q.sys
+	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
+		if err := r.Do(ctx, &q.Call); err != nil {
+			return err
+		}
+		if q.Status != wire.ErrDelay {
+			return nil
+		}
+		if err := c.sleep(ctx, delay); err != nil {
+			return err
+		}
+	}
+}
+
+// reclaim reclaims an opening; ok is false if the server does not have it any more. It is then
+// opened anew by who next uses it.
+func (c *Client) reclaim(ctx context.Context, r *session.Recovery, o *openState) (ok bool, err error) {
+	op := &wire.Open{Claim: wire.ClaimPrevious, Access: shareAccess(o.access)}
+	q := &request{op: "OPEN", at: 1}
+	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: o.h}, op}, true
+	q.Prepare = func() error {
+		op.Owner = c.openOwner(o)
+		return nil
+	}
+	if err := c.call(ctx, r, o.cr, q); err != nil {
+		return false, err
+	}
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	if ok = q.has(1); ok {
+		o.sid, o.stale = op.Stateid, false
+	} else {
+		o.stale = true
+	}
+	return ok, nil
+}
+
+// reclaimLocks reclaims what was locked through o, and returns how many owners have lost locks.
+func (c *Client) reclaimLocks(ctx context.Context, r *session.Recovery, o *openState, reclaimed bool) (lost int, err error) {
+	t := &c.state
+	t.mu.Lock()
+	var all []*lockState
+	for _, l := range t.locks {
+		if l.open != o {
+			continue
+		}
+		l.losses++ // what is being taken must be taken again
+		l.known = false
+		all = append(all, l)
+	}
+	t.mu.Unlock()
+	var gone []lockKey
+	for _, l := range all {
+		t.mu.Lock()
+		set, open := l.set, o.sid
+		t.mu.Unlock()
+		ok := reclaimed
+		for _, held := range set {
+			if !ok {
+				break
+			}
+			if ok, err = c.reclaimLock(ctx, r, l, o, open, held); err != nil {
+				return lost, err
+			}
+		}
+		if !ok {
+			t.mu.Lock()
+			gone = l.lose(gone)
+			t.mu.Unlock()
+		}
+	}
+	// Not here: the Watcher may make calls, which wait for the recovery.
+	if len(gone) > 0 {
+		t.spawn(&c.running, func() { c.tellLost(gone) })
+	}
+	return len(gone), nil
+}
+
+func (c *Client) reclaimLock(ctx context.Context, r *session.Recovery, l *lockState, o *openState, open wire.Stateid, held ranges.Range) (ok bool, err error) {
+	t := &c.state
+	op := &wire.Lock{Type: lockType(held.Exclusive), Reclaim: true, Offset: held.First, Length: length(held.First, held.Last)}
+	q := &request{op: "LOCK", at: 1}
+	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: l.h}, op}, true
+	q.Prepare = func() error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if op.New = !l.known; op.New {
+			op.OpenStateid, op.Owner = open, c.lockOwner(l.owner)
+		} else {
+			op.LockStateid = l.sid.Latest()
+		}
+		return nil
+	}
+	if err := c.call(ctx, r, o.cr, q); err != nil {
+		return false, err
+	}
+	if !q.has(1) {
+		return false, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l.sid, l.known = op.Stateid, true
+	return true, nil
+}
+
+// recoverRevoked finds out what the server has revoked, and acknowledges it. Other calls go on.
+func (c *Client) recoverRevoked(ctx context.Context, r *session.Recovery) error {
+	t := &c.state
+	t.mu.Lock()
+	opens, locks := map[wire.Stateid]*openState{}, map[wire.Stateid]*lockState{}
+	var all []wire.Stateid
+	for o := range t.opens {
+		if !o.stale {
+			opens[o.sid.Latest()] = o
+			all = append(all, o.sid.Latest())
+		}
+	}
+	for _, l := range t.locks {
+		if l.known {
+			locks[l.sid.Latest()] = l
+			all = append(all, l.sid.Latest())
+		}
+	}
+	t.mu.Unlock()
+	const most = 128 // stateids in one TEST_STATEID
+	for len(all) > 0 {
+		n := min(len(all), most)
+		test := &wire.TestStateID{Stateids: all[:n]}
+		q := &request{op: "TEST_STATEID", at: 0}
+		q.Ops = []wire.Operation{test}
+		if err := c.call(ctx, r, c.cf.Cred, q); err != nil {
+			return err
+		}
+		if !q.has(0) {
+			return settle(statusOf(q.op, q.Status))
+		}
+		for i, st := range test.Statuses {
+			if !lostState(st) || st == wire.ErrOldStateid {
+				continue
+			}
+			if err := c.revoked(ctx, r, all[i], opens[all[i]], locks[all[i]]); err != nil {
+				return err
+			}
+		}
+		all = all[n:]
+	}
+	return nil
+}
+
+// revoked gives up a stateid that the server has revoked.
+func (c *Client) revoked(ctx context.Context, r *session.Recovery, sid wire.Stateid, o *openState, l *lockState) error {
+	q := &request{op: "FREE_STATEID", at: 0}
+	q.Ops, q.Cache = []wire.Operation{&wire.FreeStateID{Stateid: sid}}, true
+	if err := c.call(ctx, r, c.cf.Cred, q); err != nil {
+		return err
+	}
+	if !q.has(0) && !lostState(q.Status) {
+		c.cf.Log.Info(fmt.Sprintf("%s: freeing a revoked stateid: %s", c.cf.Host, wire.StatusName(q.Status)))
+	}
+	t := &c.state
+	t.mu.Lock()
+	var gone []lockKey
+	if o != nil && o.sid.Other == sid.Other {
+		o.stale = true
+		gone = t.loseLocks(o)
+	}
+	if l != nil && l.known && l.sid.Other == sid.Other {
+		gone = l.lose(gone)
+	}
+	t.mu.Unlock()
+	if len(gone) > 0 {
+		t.spawn(&c.running, func() { c.tellLost(gone) })
+	}
+	return nil
+}

@@ -1,0 +1,354 @@
+package nfs4
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// stateTable is what the server keeps for this client.
+type stateTable struct {
+	mu     sync.Mutex
+	closed bool
+	opens  map[*openState]struct{}
+	locks  map[lockKey]*lockState
+}
+
+// spawn runs f on a goroutine of wg, unless the Client is being closed.
+func (t *stateTable) spawn(wg *sync.WaitGroup, f func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	wg.Go(f)
+	return true
+}
+
+// openState is one opening of a file. Each has an open-owner of its own, so that its stateid
+// changes only by what is done for it.
+type openState struct {
+	h      nfsclient.Handle
+	cr     nfsclient.Cred
+	access nfsclient.OpenMode
+	owner  string
+	// turn is held by who opens the file again, or closes it. It is not for the recovery of a
+	// session, for which such a call waits.
+	turn chan struct{}
+
+	// Guarded by stateTable.mu:
+	sid wire.Stateid
+	// stale: the server does not know sid any more, and nobody has opened the file again.
+	stale bool
+	// lost is why the file cannot be opened again.
+	lost error
+}
+
+func (c *Client) newOpen(cr nfsclient.Cred, h nfsclient.Handle, access nfsclient.OpenMode) *openState {
+	return &openState{h: h, cr: cr, access: access, owner: fmt.Sprintf("open %x", c.opened.Add(1)), turn: make(chan struct{}, 1)}
+}
+
+// opening is what a caller's OpenState stands for, nil for none.
+func opening(st nfsclient.OpenState) (*openState, error) {
+	if st == nil {
+		return nil, nil
+	}
+	o, ok := st.(*openState)
+	if !ok {
+		return nil, fmt.Errorf("a state of type %T is not one of this client", st)
+	}
+	return o, nil
+}
+
+// errStale is returned by Prepare: the file must be opened again first.
+var errStale = errors.New("the server has lost the state of the open file")
+
+// withState makes a call that carries the state of an opening, or none, in *into. State that the
+// server has lost is got back, and the call made again.
+func (c *Client) withState(ctx context.Context, cr nfsclient.Cred, q *request, o *openState, into *wire.Stateid) error {
+	if o == nil {
+		q.Prepare = nil
+		*into = wire.AnonymousStateid
+		return c.do(ctx, cr, q)
+	}
+	return c.carrying(ctx, cr, q, []carried{{o, into}})
+}
+
+// carried is an opening whose stateid stands in an operation.
+type carried struct {
+	o    *openState
+	into *wire.Stateid
+}
+
+// maxRevive is how often a call is made again because state was lost.
+const maxRevive = 3
+
+func (c *Client) carrying(ctx context.Context, cr nfsclient.Cred, q *request, with []carried) error {
+	// Runs at the moment of sending: the stateid may have changed since the call was made.
+	q.Prepare = func() error {
+		c.state.mu.Lock()
+		defer c.state.mu.Unlock()
+		for _, w := range with {
+			if w.o == nil {
+				*w.into = wire.AnonymousStateid
+				continue
+			}
+			if w.o.lost != nil {
+				return w.o.lost
+			}
+			if w.o.stale {
+				return errStale
+			}
+			*w.into = w.o.sid.Latest()
+		}
+		return nil
+	}
+	for tries := 0; ; tries++ {
+		err := c.do(ctx, cr, q)
+		if tries == maxRevive || !isLost(err) {
+			return err
+		}
+		for _, w := range with {
+			if w.o == nil {
+				continue
+			}
+			if err := c.revive(ctx, w.o, *w.into); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// isLost reports whether a call has failed for the state that it carried.
+func isLost(err error) bool {
+	if errors.Is(err, errStale) {
+		return true
+	}
+	var e *statusError
+	return errors.As(err, &e) && lostState(e.status)
+}
+
+// revive opens a file again whose stateid the server does not know, if nobody has done so since
+// used was sent. Locks that were held through it are lost: someone else may have had them.
+func (c *Client) revive(ctx context.Context, o *openState, used wire.Stateid) error {
+	select {
+	case o.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-o.turn }()
+	t := &c.state
+	t.mu.Lock()
+	if o.lost != nil || !o.stale && o.sid.Other != used.Other {
+		defer t.mu.Unlock()
+		return o.lost
+	}
+	o.stale = true
+	gone := t.loseLocks(o)
+	t.mu.Unlock()
+	c.tellLost(gone)
+	op := &wire.Open{Claim: wire.ClaimFH}
+	_, err := c.open(ctx, o, op)
+	if err == nil {
+		c.cf.Log.Info(fmt.Sprintf("%s: a file was opened again whose state the server had lost", c.cf.Host))
+		return nil
+	}
+	if answered(err) || isLost(err) {
+		lost := fmt.Errorf("the server has lost the state of the open file, and it could not be opened again: %w: %w", settle(err), syscall.EIO)
+		t.mu.Lock()
+		o.lost = lost
+		t.mu.Unlock()
+		c.watcher.lost(o.h, nil, lost)
+		return lost
+	}
+	return err
+}
+
+// shareAccess is share_access of OPEN, which asks for no delegation: there is nobody to take it
+// back.
+func shareAccess(m nfsclient.OpenMode) uint32 {
+	a := uint32(wire.WantNoDeleg)
+	if m&nfsclient.OpenRead != 0 || m == 0 {
+		a |= wire.ShareRead
+	}
+	if m&nfsclient.OpenWrite != 0 {
+		a |= wire.ShareWrite
+	}
+	return a
+}
+
+func (c *Client) openOwner(o *openState) wire.Owner {
+	return wire.Owner{ClientID: wire.ClientID(c.ses.ClientID()), Owner: o.owner}
+}
+
+// open opens o.h, by CLAIM_FH or CLAIM_PREVIOUS.
+func (c *Client) open(ctx context.Context, o *openState, op *wire.Open) (*nfsclient.Attr, error) {
+	op.Access = shareAccess(o.access)
+	q := &request{op: "OPEN", at: 1}
+	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: o.h}, op, c.getattr()}, true
+	q.Prepare = func() error {
+		op.Owner = c.openOwner(o)
+		return nil
+	}
+	if err := c.do(ctx, o.cr, q); err != nil {
+		return nil, err
+	}
+	c.took(ctx, o, op)
+	return c.attrOf(q, 2), nil
+}
+
+// took takes over the result of an OPEN.
+func (c *Client) took(ctx context.Context, o *openState, op *wire.Open) {
+	c.state.mu.Lock()
+	o.sid, o.stale = op.Stateid, false
+	c.state.mu.Unlock()
+	if t := op.Delegation.Type; t == wire.DelegRead || t == wire.DelegWrite {
+		c.giveBack(ctx, o, op.Delegation.Stateid)
+	}
+}
+
+// giveBack returns a delegation that the server gave though none was asked for.
+func (c *Client) giveBack(ctx context.Context, o *openState, sid wire.Stateid) {
+	q := &request{op: "DELEGRETURN", at: 1}
+	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: o.h}, &wire.DelegReturn{Stateid: sid}}, true
+	if err := c.do(ctx, o.cr, q); err != nil {
+		c.cf.Log.Info(fmt.Sprintf("%s: returning a delegation: %v", c.cf.Host, err))
+	}
+}
+
+// keep puts o among what has to be recovered, and closed.
+func (c *Client) keep(o *openState) bool {
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	if c.state.closed {
+		return false
+	}
+	c.state.opens[o] = struct{}{}
+	return true
+}
+
+// OpenFile implements nfsclient.Client. Without a mode there is nothing for the server to keep.
+func (c *Client) OpenFile(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, mode nfsclient.OpenMode) (nfsclient.Opened, error) {
+	if mode == 0 {
+		a, err := c.GetAttr(ctx, cr, h)
+		if err != nil {
+			return nfsclient.Opened{}, err
+		}
+		return nfsclient.Opened{Attr: &a}, nil
+	}
+	o := c.newOpen(cr, h, mode)
+	var attr *nfsclient.Attr
+	err := c.finish(ctx, func(ctx context.Context) error {
+		a, err := c.open(ctx, o, &wire.Open{Claim: wire.ClaimFH})
+		attr = a
+		if err == nil && !c.keep(o) {
+			err = transport.ErrClosed
+		}
+		return err
+	}, func(ctx context.Context) { c.closeLogged(ctx, o) })
+	if err != nil {
+		return nfsclient.Opened{}, settle(err)
+	}
+	return nfsclient.Opened{State: o, Attr: attr}, nil
+}
+
+// CloseFile implements nfsclient.Client.
+func (c *Client) CloseFile(ctx context.Context, _ nfsclient.Cred, _ nfsclient.Handle, st nfsclient.OpenState) error {
+	o, err := opening(st)
+	if err != nil || o == nil {
+		return err
+	}
+	return c.finish(ctx, func(ctx context.Context) error { return settle(c.close(ctx, o)) }, nil)
+}
+
+func (c *Client) closeLogged(ctx context.Context, o *openState) {
+	if err := c.close(ctx, o); err != nil {
+		c.cf.Log.Info(fmt.Sprintf("%s: closing a file at the server: %v", c.cf.Host, settle(err)))
+	}
+}
+
+// close gives back the locks that were taken through o, and o.
+func (c *Client) close(ctx context.Context, o *openState) error {
+	select {
+	case o.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-o.turn }()
+	t := &c.state
+	t.mu.Lock()
+	_, open := t.opens[o]
+	t.mu.Unlock()
+	if !open {
+		return nil
+	}
+	c.unlockAll(ctx, o)
+	cl := &wire.Close{}
+	q := &request{op: "CLOSE", at: 1}
+	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: o.h}, cl}, true
+	q.Prepare = func() error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if o.stale {
+			return errStale
+		}
+		cl.Stateid = o.sid
+		return nil
+	}
+	var err error
+	for tries := 0; ; tries++ {
+		err = c.do(ctx, o.cr, q)
+		t.mu.Lock()
+		changed := !o.stale && o.sid != cl.Stateid
+		t.mu.Unlock()
+		if !isLost(err) || !changed || tries == maxRevive {
+			break
+		}
+	}
+	if isLost(err) {
+		err = nil // the server has closed it itself
+	}
+	t.mu.Lock()
+	delete(t.opens, o)
+	o.lost = transport.ErrClosed
+	for k, l := range t.locks {
+		if l.open == o && len(l.set) == 0 {
+			delete(t.locks, k)
+		}
+	}
+	t.mu.Unlock()
+	return err
+}
+
+// closeCalls is how many files Close closes at once.
+const closeCalls = 16
+
+// closeAll closes what is open. Nothing is opened any more.
+func (c *Client) closeAll(ctx context.Context) {
+	t := &c.state
+	t.mu.Lock()
+	t.closed = true
+	all := make(chan *openState, len(t.opens))
+	for o := range t.opens {
+		all <- o
+	}
+	close(all)
+	t.mu.Unlock()
+	var wg sync.WaitGroup
+	for range min(closeCalls, len(all)) {
+		wg.Go(func() { c.runClose(ctx, all) })
+	}
+	wg.Wait()
+}
+
+func (c *Client) runClose(ctx context.Context, all <-chan *openState) {
+	for o := range all {
+		c.closeLogged(ctx, o)
+	}
+}
