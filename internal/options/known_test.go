@@ -17,7 +17,7 @@ nofsc nosoftreval vers=3 nfsvers=3 vers=3.0 v3 intr nointr clientaddr=10.0.0.9 m
 noalignwrite nconnect=16 sloppy addr=10.0.0.5
 ro rw suid nosuid dev nodev exec noexec sync async dirsync atime noatime relatime diratime nodiratime defaults auto noauto user user=joe nouser
 users nousers owner noowner group nogroup nofail _netdev comment=x silent loud x-systemd.automount x-systemd.requires=network-online.target X-mount.mkdir
-allow_other default_permissions fsname=x subtype=rdmafs debug nodebug noidlexprt`
+allow_other default_permissions auto_unmount fsname=x subtype=rdmafs debug nodebug noidlexprt`
 
 // nearly are taken with another value, of which Notes tells.
 var nearly = map[string]func(*Options){
@@ -58,9 +58,8 @@ var declined = map[string]string{
 	"max_read=4096 max_write=4096 max_readahead=4096 max_background=12 congestion_threshold=9 async_read sync_read big_writes large_read nonempty direct_io hard_remove use_ino readdir_ino nopath intr_signal=10 clone_fd max_idle_threads=10 max_threads=10 splice_read splice_write splice_move no_splice_read no_splice_write no_splice_move async_dio atomic_o_trunc": "leave it out",
 	"no_remote_lock no_remote_flock no_remote_posix_lock":    "local_lock",
 	"modules=subdir subdir=x rellinks from_code=x to_code=x": "libfuse",
-	"auto_unmount":               "replaced",
-	"setuid=joe drop_privileges": "user",
-	"subtype=nfs":                "rdmafs",
+	"setuid=joe drop_privileges":                             "user",
+	"subtype=nfs":                                            "rdmafs",
 	"remoteports=10.0.0.1-10.0.0.8 localports=10.0.0.9 spread_reads spread_writes mirror": "one address",
 	"tls iam accesspoint=x mounttargetip=10.0.0.5 encryptintransit":                       "encryption",
 }

@@ -77,6 +77,8 @@ type Options struct {
 	MountHost string
 	// FSName is shown in the mount table in place of the source.
 	FSName string
+	// AutoUnmount has fusermount3 unmount if the daemon ends without having done so.
+	AutoUnmount bool
 	// Sloppy ignores words that are not in the table.
 	Sloppy bool
 	// Notes says what was not taken as it stood, a line each.

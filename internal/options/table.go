@@ -109,6 +109,8 @@ var Table = []Option{
 	{Name: "allow_other", Meaning: "let other users in; the server decides who may walk where", NFS: "always so", set: flag(func(o *Options) { o.AllowOther = true })},
 	{Name: "default_permissions", Meaning: "the kernel checks mode bits, and asks less: for servers without access control lists",
 		set: flag(func(o *Options) { o.DefaultPermissions = true })},
+	{Name: "auto_unmount", Meaning: "have fusermount3 mount, and unmount when the daemon is killed", Detail: "fusermount3 mounts, also for root, and unmounts when the daemon is killed; without, the mount stays until it is unmounted or mounted again, so that nobody writes to the directory below. Many a fusermount3 does so for ordinary users only with allow_other", NFS: "auto_unmount of mount.fuse3(8)",
+		set: flag(func(o *Options) { o.AutoUnmount = true })},
 	{Name: "fuse", Value: "dev|ring|auto", Default: "auto", Meaning: "how requests come from the kernel: by reading /dev/fuse, or by io_uring (Linux 6.14, switched on by root); " +
 		"auto is dev, as ring is not at least as fast in everything (docs/performance.md)", set: oneOf([]string{"dev", "ring", "auto"}, over)},
 	{Name: "acregmin", Value: "N", Default: "3", Meaning: attributesMeaning, Detail: "seconds for which attributes of a file that has just changed are used before they are revalidated", NFS: same, set: seconds(func(o *Options, d time.Duration) { o.AcRegMin = d })},
@@ -288,7 +290,6 @@ var Table = []Option{
 	unavailable("rellinks", "mount.fuse3(8)", "rdmafs is no stack of libfuse modules: mount the directory of the server that is wanted"),
 	unavailable("from_code", "mount.fuse3(8)", "rdmafs is no stack of libfuse modules: mount the directory of the server that is wanted"),
 	unavailable("to_code", "mount.fuse3(8)", "rdmafs is no stack of libfuse modules: mount the directory of the server that is wanted"),
-	unavailable("auto_unmount", "mount.fuse3(8)", "a mount whose daemon was killed is replaced when it is mounted again; leave it out"),
 	unavailable("setuid", "mount.fuse3(8)", "rdmafs mount does not change its user: run it as the one who is to mount (fstab: user)"),
 	unavailable("drop_privileges", "mount.fuse3(8)", "rdmafs mount does not change its user: run it as the one who is to mount (fstab: user)"),
 	unavailable("remoteports", "the guides of VAST", "one address of the server and one of this host is used (srcaddr=); name one server, and leave it out"),
