@@ -46,6 +46,11 @@ type Config struct {
 	Log *slog.Logger
 	// Debug logs every request.
 	Debug bool
+	// Device, if set, is a descriptor of /dev/fuse that another process has mounted. Mount takes
+	// it in place of mounting; who has mounted it has chosen its options, and may let any user in.
+	Device *os.File
+	// AutoUnmount has fusermount3 unmount when this process ends without having done so.
+	AutoUnmount bool
 }
 
 // FS serves one mount.
@@ -71,6 +76,8 @@ type FS struct {
 	// to it. expires: the kernel can end the validity of a name.
 	device  *os.File
 	expires bool
+	// guard unmounts should this process end first; nil without Config.AutoUnmount.
+	guard *guard
 
 	// dir is where it was mounted, number the device number in the mount table.
 	dir, number string
@@ -124,17 +131,23 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Device != nil {
+		cfg.AllowOther, cfg.DefaultPermissions = true, false
+	}
 	f, stop := newFS(c, k, cfg)
 	f.dir = dir
 	if err := f.mount(); err != nil {
 		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
-	if m, ok, err := mounttable.Find(dir); ok && err == nil {
+	if cfg.Device != nil {
+		f.findGiven()
+	} else if m, ok, err := mounttable.Find(dir); ok && err == nil {
 		f.number = m.Device
 	}
 	go f.server.Serve()
-	if err := settlePoll(dir); err != nil {
+	// A mount of another process need not be where this one can open files on it.
+	if err := settlePoll(f.dir); err != nil && cfg.Device == nil {
 		stop()
 		return nil, fmt.Errorf("FUSE mount on %s: %w", dir, err)
 	}
@@ -205,6 +218,7 @@ func (f *FS) Wait() {
 	f.invalidations.Wait()
 	f.kernel.attach(nil)
 	f.device.Close()
+	f.guard.end()
 	f.abort()
 	f.pruner.Wait()
 	f.watch.joined.Wait()
@@ -221,6 +235,9 @@ func (f *FS) Device() string { return f.number }
 // Errors are mounttable.ErrDetached, if it was unmounted already, and ErrCovered.
 func (f *FS) Place() (dir string, err error) {
 	if f.number == "" {
+		if f.cfg.Device != nil {
+			return "", mounttable.ErrDetached // as far as this process can do anything about it
+		}
 		return "", errors.New("the mount table did not show it")
 	}
 	all, err := mounttable.Read()

@@ -42,12 +42,21 @@ type mountPlan struct {
 	words       []string
 	allowOther  bool
 	maxRead     int
+	device      *os.File // mounted already; nil to mount
+	guarded     bool     // by a fusermount3 that goes on: see guard
+	guard       *guard   // of mount
 }
 
 // mount mounts by mount(2), or by fusermount3 where this process may not, and
 // returns the descriptor of the connection. It closes with the last program
 // that has it.
 func (p *mountPlan) mount() (*os.File, error) {
+	switch {
+	case p.device != nil:
+		return p.given()
+	case p.guarded:
+		return p.helper()
+	}
 	f, err := p.direct()
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
 		return p.helper()
@@ -109,17 +118,30 @@ func (p *mountPlan) helper() (*os.File, error) {
 		return nil, os.NewSyscallError("socketpair", err)
 	}
 	local, remote := os.NewFile(uintptr(pair[0]), "local"), os.NewFile(uintptr(pair[1]), "remote")
-	defer local.Close()
-	defer remote.Close()
 	cmd := exec.Command(bin, p.dir, "-o", strings.Join(p.helperOptions(), ","))
 	cmd.Env = []string{"_FUSE_COMMFD=3"}
 	var said firstBytes
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, &said
 	cmd.ExtraFiles = []*os.File{remote}
-	if err := cmd.Run(); err != nil {
-		return nil, &HelperError{Said: strings.Join(strings.FieldsFunc(string(said), isLineEnd), "; "), Err: fmt.Errorf("%s: %w", filepath.Base(bin), err)}
+	err = cmd.Start()
+	remote.Close()
+	if err != nil {
+		local.Close()
+		return nil, err
 	}
-	return receiveFile(local)
+	f, err := receiveFile(local)
+	if err == nil && p.guarded {
+		p.guard = &guard{cmd: cmd, socket: local}
+		return f, nil
+	}
+	local.Close()
+	if ended := cmd.Wait(); ended != nil {
+		if f != nil {
+			f.Close()
+		}
+		return nil, &HelperError{Said: strings.Join(strings.FieldsFunc(string(said), isLineEnd), "; "), Err: fmt.Errorf("%s: %w", filepath.Base(bin), ended)}
+	}
+	return f, err
 }
 
 // HelperError says that fusermount3 did not mount.
@@ -149,6 +171,9 @@ func (p *mountPlan) helperOptions() []string {
 	if p.allowOther {
 		words = append(words, "allow_other")
 	}
+	if p.guarded {
+		words = append(words, "auto_unmount")
+	}
 	words = append(words, "fsname="+p.source, "subtype="+fuseSubtype, fmt.Sprintf("max_read=%d", p.maxRead))
 	escape := strings.NewReplacer(`\`, `\\`, ",", `\,`)
 	for k := range words {
@@ -159,6 +184,10 @@ func (p *mountPlan) helperOptions() []string {
 
 // undo unmounts what mount has mounted, as far as it can.
 func (p *mountPlan) undo() {
+	if p.device != nil {
+		return // it is another process'
+	}
+	defer p.guard.end()
 	if unix.Unmount(p.dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil {
 		return
 	}

@@ -20,7 +20,7 @@ const atimeFlags = unix.MS_NOATIME | unix.MS_RELATIME
 
 // plan is how f is mounted, or mounted again with other words.
 func (f *FS) plan(readOnly bool, words []string) mountPlan {
-	p := mountPlan{source: f.cfg.Source, dir: f.dir, words: slices.Clone(words), allowOther: f.cfg.AllowOther}
+	p := mountPlan{source: f.cfg.Source, dir: f.dir, words: slices.Clone(words), allowOther: f.cfg.AllowOther, device: f.cfg.Device, guarded: f.cfg.AutoUnmount}
 	if readOnly {
 		p.words = append(p.words, "ro")
 	}

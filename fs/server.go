@@ -47,7 +47,7 @@ func (f *FS) mountDevice(plan *mountPlan, o *fuse.MountOptions) error {
 		plan.undo()
 		return err
 	}
-	f.device, f.over = device, OverDevice
+	f.device, f.over, f.guard = device, OverDevice, plan.guard
 	f.settle(f.server.KernelSettings())
 	return nil
 }
@@ -64,7 +64,7 @@ func (f *FS) mountRing(plan *mountPlan, o *fuse.MountOptions) error {
 	}
 	s, err := ring.New(f, device, o, f.cfg.Log)
 	if err == nil {
-		f.server, f.device, f.over = s, device, OverRing
+		f.server, f.device, f.over, f.guard = s, device, OverRing, plan.guard
 		f.watch.loseInterrupts()
 		// The kernel may wait for requests of this very queue before it takes a
 		// notification: some of the queue's entries must be free to serve them.

@@ -21,7 +21,8 @@ import (
 // mountArgs is a mount command understood and checked.
 type mountArgs struct {
 	session.Config
-	dir        string // absolute
+	dir        string   // absolute
+	device     *os.File // of /dev/fuse, that another process has mounted; nil to mount
 	foreground bool
 	debug      bool
 	verbose    bool
@@ -38,6 +39,9 @@ func newMountCommand(commandLine []string) *cobra.Command {
 		Short: "Mount an NFS export",
 		Long: `Mount an NFS export. Returns when the mount is usable; a daemon goes on in the
 background and logs to syslog. Exit codes are those of mount(8).
+
+MOUNTPOINT /dev/fd/N stands for a descriptor of /dev/fuse that another process has mounted, with fd=N of mount(2),
+and that this one has from it: neither privileges nor fusermount3 are needed then. Who has mounted it unmounts it.
 
 ` + options.Help(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,7 +67,7 @@ background and logs to syslog. Exit codes are those of mount(8).
 			case foreground || daemon.Is():
 				return m.serve()
 			}
-			return inBackground(commandLine)
+			return m.inBackground(commandLine)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&words, "options", "o", nil, "mount options, comma separated (rdmafs mount --help lists them)")
@@ -76,8 +80,12 @@ background and logs to syslog. Exit codes are those of mount(8).
 
 // inBackground starts a daemon that serves the mount, and waits until that is
 // usable.
-func inBackground(args []string) error {
-	err := daemon.Start(args, func(line string) { plain.Fprintf(os.Stderr, "rdmafs: %s\n", line) })
+func (m *mountArgs) inBackground(args []string) error {
+	var keep []*os.File
+	if m.device != nil {
+		keep = append(keep, m.device)
+	}
+	err := daemon.Start(args, func(line string) { plain.Fprintf(os.Stderr, "rdmafs: %s\n", line) }, keep...)
 	var ended *daemon.EndedError
 	switch {
 	case errors.As(err, &ended) && ended.Code > 0:
@@ -101,13 +109,29 @@ func checkMount(src, dir string, words []string) (*mountArgs, error) {
 		return nil, withCode(exitUsage, err)
 	}
 	m := &mountArgs{Config: session.Config{Source: s, Options: opts}}
+	if fd, given := mount.GivenFD(dir); given {
+		return m, m.take(fd)
+	}
 	if m.dir, err = m.mountPoint(dir); err != nil {
 		return nil, err
 	}
-	if err := mount.Check(&opts); err != nil {
+	if err := mount.Check(&m.Options); err != nil {
 		return nil, withCode(exitUsage, fmt.Errorf("%s: %w", s.Text, err))
 	}
 	return m, nil
+}
+
+// take takes descriptor fd in place of a mount point. The daemon has it by another number.
+func (m *mountArgs) take(fd int) error {
+	if daemon.Is() {
+		fd = daemon.KeptFD
+	}
+	t, err := mount.Given(fd, &m.Options)
+	if err != nil {
+		return withCode(exitFail, fmt.Errorf("%s: %w", m.Source.Text, err))
+	}
+	m.dir, m.device = t.Dir, t.Device
+	return nil
 }
 
 // mountPoint is the name that the mount table will show for dir, which is a

@@ -22,6 +22,9 @@ const (
 	readyFD          = 3
 )
 
+// KeptFD is the first descriptor of what Start has the daemon keep.
+const KeptFD = readyFD + 1
+
 // The daemon says lines: readyLine, or a note, which has at least one character and
 // fewer than maxNote bytes.
 const (
@@ -57,9 +60,11 @@ func interrupts() (all []os.Signal) {
 // ends by itself. A second signal ends this process at once. Errors are
 // *EndedError, ErrInterrupted, and those of starting a process.
 //
+// The daemon has copies of keep, from KeptFD on.
+//
 // The daemon begins in this process' process group, by which the kernel's autofs knows
 // who mounts for an automounter: others wait at the mount point until it is mounted.
-func Start(args []string, note func(line string)) error {
+func Start(args []string, note func(line string), keep ...*os.File) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -78,7 +83,7 @@ func Start(args []string, note func(line string)) error {
 	cmd := exec.Command(self, args...)
 	cmd.Args[0] = "rdmafs" // the program may have been called by another name
 	cmd.Env = append(os.Environ(), readyEnvironment+"=1")
-	cmd.ExtraFiles = []*os.File{w}
+	cmd.ExtraFiles = append([]*os.File{w}, keep...)
 	cmd.Stderr = errW
 	interrupted := make(chan os.Signal, 1)
 	if those := interrupts(); len(those) > 0 {

@@ -11,10 +11,17 @@ import (
 	"github.com/rdmafs/rdmafs/internal/privilege"
 )
 
-// Check looks for what this user needs of this machine to mount.
+// Check looks for what this user needs of this machine to mount, and notes in o what
+// may not work.
 func Check(o *options.Options) error {
 	if _, err := privilege.Helper(); err != nil && !privilege.MayMount() {
 		return fmt.Errorf("mounting without CAP_SYS_ADMIN needs fusermount3: %w", err)
+	}
+	if _, err := privilege.Helper(); err != nil && o.AutoUnmount {
+		return fmt.Errorf("auto_unmount needs fusermount3, which unmounts: %w", err)
+	}
+	if o.AutoUnmount && !o.AllowOther && os.Geteuid() != 0 {
+		o.Notes = append(o.Notes, "auto_unmount without allow_other has no effect with every fusermount3 (libfuse issues 586, 1491): it must be able to look at the mount, as root")
 	}
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {

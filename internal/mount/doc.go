@@ -1,7 +1,7 @@
 // Package mount puts a session under a directory by FUSE, and takes it away.
 //
 // It owns what a mount needs of this machine besides the network (Check), the FUSE
-// mount of a session (Attach), both together for a program that serves a mount
+// mount of a session (Attach), also one that another process has made (Given), both together for a program that serves a mount
 // itself (At), and how a mount is undone, by mount(2)'s counterpart or fusermount3
 // (Detach). It refuses to know of daemons, signals and control sockets.
 //

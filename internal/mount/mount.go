@@ -32,7 +32,7 @@ func At(ctx context.Context, cfg session.Config, dir string) (*Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := Attach(s, kernel, dir, false)
+	f, err := Attach(s, kernel, Target{Dir: dir}, false)
 	if err != nil {
 		_ = s.Close(ctx) // nothing was written yet
 		return nil, err
@@ -55,12 +55,12 @@ func (m *Mount) Close(ctx context.Context) error {
 	return m.Session.Close(ctx)
 }
 
-// Attach mounts a session's cache at dir. kernel is what its cache was started
+// Attach mounts a session's cache at t. kernel is what its cache was started
 // with. debug logs every request. The session is the caller's, also afterwards.
-func Attach(s *session.Session, kernel *fs.Kernel, dir string, debug bool) (*fs.FS, error) {
+func Attach(s *session.Session, kernel *fs.Kernel, t Target, debug bool) (*fs.FS, error) {
 	cfg := s.Config()
 	posix, flock := cfg.Options.ServerLocks()
-	f, err := fs.Mount(s.Cache(), kernel, dir, fs.Config{
+	f, err := fs.Mount(s.Cache(), kernel, t.Dir, fs.Config{
 		Source:             cmp.Or(cfg.Options.FSName, cfg.Source.Text),
 		ReadOnly:           cfg.Options.ReadOnly,
 		AllowOther:         cfg.Options.AllowOther,
@@ -72,9 +72,11 @@ func Attach(s *session.Session, kernel *fs.Kernel, dir string, debug bool) (*fs.
 		ReadAheadKiB:       kernelReadAheadKiB,
 		Log:                cfg.Log,
 		Debug:              debug,
+		Device:             t.Device,
+		AutoUnmount:        cfg.Options.AutoUnmount,
 	})
 	if err != nil {
-		return nil, explain(err, dir)
+		return nil, explain(err, t.Dir)
 	}
 	return f, nil
 }

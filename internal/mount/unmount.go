@@ -11,16 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmafs/rdmafs/fs"
+	"github.com/rdmafs/rdmafs/internal/mounttable"
 	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/internal/privilege"
 )
 
 // Unmount unmounts a mount of this process, never one that was mounted since
-// in its place. It fails while files are open.
+// in its place. It fails while files are open. A mount that another process has made, and
+// that this one may not unmount, is as one that is detached: mounttable.ErrDetached.
 func Unmount(f *fs.FS) error {
 	dir, err := f.Place()
 	if err != nil {
 		return err
+	}
+	if f.Given() && !mayUnmount() {
+		return mounttable.ErrDetached
 	}
 	return Detach(dir, false)
 }

@@ -77,6 +77,15 @@ type Options struct {
 	MountHost string
 	// FSName is shown in the mount table in place of the source.
 	FSName string
+	// AutoUnmount has fusermount3 unmount if the daemon ends without having done so.
+	AutoUnmount bool
+	// RemotePorts are addresses of the server in place of Addr, LocalPorts those of this host
+	// in place of SrcAddr: connections are spread over them. RemoteDNS: RemotePorts are
+	// those of the server's name.
+	RemotePorts, LocalPorts []netip.Addr
+	RemoteDNS               bool
+	// NoReadDirPlus lists directories by READDIR.
+	NoReadDirPlus bool
 	// Sloppy ignores words that are not in the table.
 	Sloppy bool
 	// Notes says what was not taken as it stood, a line each.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/rdmafs/rdmafs/fs"
@@ -16,8 +17,9 @@ import (
 // Config says what is mounted where.
 type Config struct {
 	session.Config
-	// Dir is an existing directory, by its absolute path.
-	Dir string
+	// Dir is an existing directory, by its absolute path; with Device see mount.Target.
+	Dir    string
+	Device *os.File
 	// Debug logs every FUSE request.
 	Debug bool
 	// SetLog, if set, changes the level from which on Log logs.
@@ -69,7 +71,7 @@ func Start(ctx context.Context, cfg Config) (*Mount, error) {
 		err = mount.Detach(cfg.Dir, true)
 	}
 	if err == nil {
-		f, err = mount.Attach(s, kernel, cfg.Dir, cfg.Debug)
+		f, err = mount.Attach(s, kernel, mount.Target{Dir: cfg.Dir, Device: cfg.Device}, cfg.Debug)
 	}
 	if err != nil {
 		socket.Finish(nil)

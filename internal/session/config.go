@@ -2,6 +2,7 @@ package session
 
 import (
 	"log/slog"
+	"net/netip"
 	"os"
 	"time"
 
@@ -23,6 +24,7 @@ type Config struct {
 	// Log may be nil: discarded.
 	Log *slog.Logger
 
+	remotes []netip.Addr   // of the server, that connections are spread over; of Connect
 	account *account.Table // of the session made from it; nil counts nothing
 }
 

@@ -20,6 +20,9 @@ func Connect(ctx context.Context, cfg Config) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Options.Spread() {
+		cfg.remotes = addrs
+	}
 	var failed, without []error
 	for _, a := range addrs {
 		s, none, err := connectAt(ctx, &cfg, netip.AddrPortFrom(a, cfg.Options.NFSPort()))
@@ -54,7 +57,10 @@ func Connect(ctx context.Context, cfg Config) (*Session, error) {
 // addresses are those of the server that the options allow, in the order to try them.
 func addresses(ctx context.Context, cfg *Config) ([]netip.Addr, error) {
 	addrs := []netip.Addr{cfg.Options.Addr}
-	if !addrs[0].IsValid() {
+	switch {
+	case len(cfg.Options.RemotePorts) > 0:
+		addrs = slices.Clone(cfg.Options.RemotePorts)
+	case !addrs[0].IsValid():
 		var err error
 		if addrs, err = cfg.Source.Resolve(ctx); err != nil {
 			return nil, err

@@ -62,7 +62,7 @@ func Open(ctx context.Context, cfg Config, kernel cache.Kernel) (*Session, error
 func newSession(cfg *Config, addr netip.AddrPort, r *providers.Route) *Session {
 	s := &Session{cfg: *cfg, addr: addr, route: r, opened: time.Now()}
 	s.cfg.account = account.New(programs)
-	s.caller = reconnect.New(s.watched(r.Dialer), reconnect.Config{
+	s.caller = reconnect.New(s.watched(s.spread(r.Dialer)), reconnect.Config{
 		Timeo:    cfg.Options.Timeo,
 		Retrans:  cfg.Options.Retrans,
 		Soft:     cfg.Options.Soft,
@@ -103,7 +103,7 @@ func (s *Session) MountExport(ctx context.Context) error {
 		return err
 	}
 	config := s.cfg.mountd(at)
-	config.Caller, config.RSize, config.WSize, config.ACL = s.caller, o.RSize, o.WSize, !o.NoACL
+	config.Caller, config.RSize, config.WSize, config.ACL, config.NoReadDirPlus = s.caller, o.RSize, o.WSize, !o.NoACL, o.NoReadDirPlus
 	locks := s.newLocks()
 	if locks != nil {
 		config.Locks = locks

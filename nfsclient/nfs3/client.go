@@ -43,6 +43,7 @@ var _ nfsclient.Client = (*Client)(nil)
 // newClient asks what the server can do with the export at root.
 func newClient(ctx context.Context, cf Config, root nfsclient.Handle) (*Client, error) {
 	c := &Client{cf: cf, caller: cf.Caller, root: root, sleep: nfsclient.Pause}
+	c.noPlus.Store(cf.NoReadDirPlus)
 	fail := func(err error) error {
 		return cf.fail(NFSFailed, "the NFS server does not serve the export", "", err)
 	}

@@ -30,6 +30,8 @@ type Config struct {
 	RSize, WSize int
 	// ACL asks the server whether it has access control lists (NFSACL).
 	ACL bool
+	// NoReadDirPlus lists directories without attributes and handles of what is in them (READDIR).
+	NoReadDirPlus bool
 	// Cred is used for mounting.
 	Cred nfsclient.Cred
 	// Locks, if not nil, takes locks at the server. The Client takes it when Mount

@@ -22,7 +22,7 @@ func BenchmarkMount(b *testing.B) {
 		kernel := fs.NewKernel()
 		r := startWith(b, network, kernel)
 		dir := b.TempDir()
-		f, err := mount.Attach(r.session, kernel, dir, false)
+		f, err := mount.Attach(r.session, kernel, mount.Target{Dir: dir}, false)
 		r.check(err)
 		b.Cleanup(func() {
 			r.check(mount.Unmount(f))

@@ -54,19 +54,20 @@ func (d *dialer) dial(ctx context.Context, long *longbuf.Pool) (*link, error) {
 	backCtx, stopBack := context.WithCancel(context.Background())
 	l.atEnd = stopBack
 	l.readsIn = max(1, min(readsIn, caps.MaxReadDepth))
+	path := transport.PathOf(ctx, transport.Path{Remote: d.cfg.Addr, Local: d.cfg.LocalAddr})
 	opts := verbs.ConnOptions{
 		SendQueue: min(caps.MaxQueue, 8*d.cfg.Credits+8*plan.MaxSegments),
 		RecvQueue: d.cfg.receives(),
 		ReadsIn:   l.readsIn,
 		ReadsOut:  d.readsOut(),
-		LocalAddr: d.cfg.LocalAddr,
+		LocalAddr: path.Local,
 		Prepare:   l.postFirst,
 	}
 	ours := wire.PrivateData{RemoteInvalidate: caps.RemoteInvalidate, SendSize: d.cfg.InlineSend, RecvSize: d.cfg.InlineRecv}
 	if b := ours.Append(nil); len(b) <= caps.MaxPrivateData {
 		opts.PrivateData = b
 	}
-	conn, err := d.cfg.Device.Dial(ctx, d.cfg.Addr, opts)
+	conn, err := d.cfg.Device.Dial(ctx, path.Remote, opts)
 	if err != nil {
 		stopBack()
 		return nil, errors.Join(err, l.freeArena())

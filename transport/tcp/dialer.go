@@ -96,13 +96,14 @@ func setDefault(v *int, d int) {
 
 // Dial connects.
 func (d *Dialer) Dial(ctx context.Context) (transport.Link, error) {
-	conn, err := d.connect(ctx)
+	path := transport.PathOf(ctx, transport.Path{Remote: d.cfg.Addr, Local: d.cfg.LocalAddr})
+	conn, err := d.connect(ctx, path)
 	if err != nil {
 		d.stats.connectFails.Add(1)
 		if op := (*net.OpError)(nil); errors.As(err, &op) {
 			err = op.Err // the address is named already
 		}
-		return nil, fmt.Errorf("connect to %v: %w", d.cfg.Addr, err)
+		return nil, fmt.Errorf("connect to %v: %w", path.Remote, err)
 	}
 	// Closing must discard what was not sent yet. The kernel would otherwise go on
 	// sending it, for minutes, and a WRITE that arrives after it was resent on
@@ -113,11 +114,11 @@ func (d *Dialer) Dial(ctx context.Context) (transport.Link, error) {
 	if d.cfg.Upgrade != nil {
 		if conn, err = d.upgrade(ctx, conn); err != nil {
 			d.stats.connectFails.Add(1)
-			return nil, fmt.Errorf("connect to %v: %w", d.cfg.Addr, err)
+			return nil, fmt.Errorf("connect to %v: %w", path.Remote, err)
 		}
 	}
 	d.stats.connects.Add(1)
-	return newLink(d, conn), nil
+	return newLink(d, conn, path.Remote), nil
 }
 
 // upgrade has Config.Upgrade make of a socket what carries the records.
@@ -139,12 +140,12 @@ func (d *Dialer) upgrade(ctx context.Context, socket net.Conn) (net.Conn, error)
 	return conn, nil
 }
 
-func (d *Dialer) connect(ctx context.Context) (net.Conn, error) {
+func (d *Dialer) connect(ctx context.Context, path transport.Path) (net.Conn, error) {
 	nd := net.Dialer{KeepAliveConfig: keepAlive}
-	to := d.cfg.Addr.String()
+	to := path.Remote.String()
 	if !d.cfg.ReservedPort {
-		if d.cfg.LocalAddr.IsValid() {
-			nd.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(d.cfg.LocalAddr, 0))
+		if path.Local.IsValid() {
+			nd.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(path.Local, 0))
 		}
 		return stream.Dial(ctx, nd, to)
 	}
@@ -154,7 +155,7 @@ func (d *Dialer) connect(ctx context.Context) (net.Conn, error) {
 	start := rand.IntN(count)
 	busy, last := false, error(nil)
 	for i := range count {
-		local := netip.AddrPortFrom(d.cfg.LocalAddr, uint16(low+(start+i)%count))
+		local := netip.AddrPortFrom(path.Local, uint16(low+(start+i)%count))
 		nd.LocalAddr = &net.TCPAddr{Port: int(local.Port())}
 		if local.Addr().IsValid() {
 			nd.LocalAddr = net.TCPAddrFromAddrPort(local)

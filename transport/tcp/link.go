@@ -3,6 +3,7 @@ package tcp
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"syscall"
 
 	"github.com/rdmafs/rdmafs/transport"
@@ -24,9 +25,9 @@ type link struct {
 	back *callbacks
 }
 
-func newLink(d *Dialer, conn net.Conn) *link {
+func newLink(d *Dialer, conn net.Conn, peer netip.AddrPort) *link {
 	l := &link{d: d, reader: make(chan struct{})}
-	l.requester = requester{conn: conn, out: &l.box, stats: &d.stats, peer: d.cfg.Addr.String(), maxRecord: d.cfg.MaxRecord}
+	l.requester = requester{conn: conn, out: &l.box, stats: &d.stats, peer: peer.String(), maxRecord: d.cfg.MaxRecord}
 	l.init()
 	l.turn, l.drive = turn.New(&l.mu, l.interrupt), l.receive
 	l.sock = newPollingReader(conn)
