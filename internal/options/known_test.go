@@ -13,7 +13,7 @@ const taken = `hard soft softerr timeo=600 retrans=2 rsize=1048576 wsize=65536 a
 bg fg retry=1 sec=sys sharecache nosharecache resvport noresvport lookupcache=all lookupcache=pos lookupcache=positive lookupcache=none
 proto=tcp proto=tcp6 proto=rdma proto=rdma6 tcp tcp6 rdma rdma6 port=2049 mountport=20048 mountproto=tcp mountproto=tcp6 mounthost=server
 mountaddr=10.0.0.5 mountvers=3 namlen=255 lock nolock local_lock=none local_lock=flock local_lock=posix local_lock=all cto nocto acl noacl
-nofsc nosoftreval vers=3 nfsvers=3 vers=3.0 v3 intr nointr clientaddr=10.0.0.9 max_connect=4 notrunkdiscovery nomigration noposix posix xprtsec=none
+nofsc nosoftreval vers=3 nfsvers=3 vers=3.0 v3 vers=4 vers=4.1 nfsvers=4.2 v4 v4.1 v4.2 intr nointr clientaddr=10.0.0.9 max_connect=4 notrunkdiscovery nomigration noposix posix xprtsec=none
 noalignwrite nconnect=16 sloppy addr=10.0.0.5
 ro rw suid nosuid dev nodev exec noexec sync async dirsync atime noatime relatime diratime nodiratime defaults auto noauto user user=joe nouser
 users nousers owner noowner group nogroup nofail _netdev comment=x silent loud x-systemd.automount x-systemd.requires=network-online.target X-mount.mkdir
@@ -34,7 +34,10 @@ var nearly = map[string]func(*Options){
 
 // declined are refused, with words of the reason.
 var declined = map[string]string{
-	"vers=4 vers=4.1 nfsvers=4.2 vers=2 v4 v4.0 v4.1 v4.2 v2 minorversion=1 migration trunkdiscovery": "version 3 only",
+	"vers=2 vers=4.0 nfsvers=4.3 v4.0 v2 minorversion=0": "3, 4.1 and 4.2",
+	"minorversion=1":                    "must stand before",
+	"migration":                         "followed",
+	"trunkdiscovery":                    "addresses",
 	"proto=udp proto=udp6 udp udp6":     "UDP",
 	"sec=krb5 sec=krb5i sec=krb5p":      "Kerberos",
 	"fsc fsc=x":                         "disk",
@@ -108,12 +111,12 @@ var own = []string{"rdma", "rdmadev", "reg", "srcaddr", "nlmport", "noddp", "crc
 
 // TestAllThatIsWrong: one error has every bad word, and what was most likely meant.
 func TestAllThatIsWrong(t *testing.T) {
-	_, err := Parse([]string{"ro,ncnonect=4,vers=4.1,rsiz=1,prto=rdma,fsc,zzzzzz"})
+	_, err := Parse([]string{"ro,ncnonect=4,vers=4.0,rsiz=1,prto=rdma,fsc,zzzzzz"})
 	if err == nil {
 		t.Fatal("taken")
 	}
 	for _, says := range []string{`unknown mount options "ncnonect" (did you mean "nconnect"?), "rsiz" (did you mean "rsize"?), "prto" (did you mean "proto"?), "zzzzzz" (rdmafs`,
-		`mount options "vers=4.1": rdmafs speaks NFS version 3 only`, `; "fsc": `} {
+		`mount options "vers=4.0": rdmafs speaks the NFS versions 3, 4.1 and 4.2`, `; "fsc": `} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("%v\ndoes not say %s", err, says)
 		}

@@ -77,7 +77,7 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		"port":                   `"port"`,
 		"timeo=-1":               `"timeo=-1"`,
 		"soft=yes":               `"soft=yes"`,
-		"vers=4.2":               `"vers=4.2"`,
+		"vers=4.3":               `"vers=4.3"`,
 		"sec=krb5":               `"sec=krb5"`,
 		"readread=1":             `"readread=1"`,
 		"rdmavers=3":             `"rdmavers=3"`,

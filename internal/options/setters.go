@@ -134,27 +134,7 @@ func protoWord(word string) setter {
 	return flag(func(o *Options) { _ = proto(o, word, true) }) // it is one of protos
 }
 
-const (
-	noUDP      = "NFS is not spoken over UDP, which loses data at today's speeds (proto=rdma or proto=tcp)"
-	noVersion4 = "rdmafs speaks NFS version 3 only (vers=3, which the server must offer)"
-)
-
-// version3 takes the one version of NFS.
-func version3(o *Options, v string, has bool) error {
-	if !has || v != "3" && v != "3.0" {
-		return errors.New(noVersion4)
-	}
-	o.Vers = "3"
-	return nil
-}
-
-// version3Word is vers=3 as a word alone.
-func version3Word(o *Options, v string, has bool) error {
-	if has {
-		return errors.New("takes no value")
-	}
-	return version3(o, "3", true)
-}
+const noUDP = "NFS is not spoken over UDP, which loses data at today's speeds (proto=rdma or proto=tcp)"
 
 // sec takes the one flavor of security.
 func sec(o *Options, v string, has bool) error {

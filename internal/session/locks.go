@@ -57,10 +57,10 @@ func (s *Session) newLocks() *nlm.Client {
 	})
 }
 
-// watched has the locks recovered when a connection of NFS was lost: the server may
+// watched has the locks of version 3 recovered when a connection of NFS was lost: the server may
 // have restarted.
 func (s *Session) watched(d transport.Dialer) transport.Dialer {
-	if posix, flock := s.cfg.Options.ServerLocks(); !posix && !flock {
+	if posix, flock := s.cfg.Options.ServerLocks(); !posix && !flock || s.cfg.Options.Minors() != nil {
 		return d
 	}
 	return &nlm.Watched{Dialer: d, Lost: func() {
@@ -138,6 +138,9 @@ func (s *Session) LockNote() string {
 func (s *Session) LockWait() string {
 	if locks := s.locks.Load(); locks != nil {
 		return locks.LockWait()
+	}
+	if posix, flock := s.cfg.Options.ServerLocks(); posix || flock {
+		return "polling"
 	}
 	return ""
 }

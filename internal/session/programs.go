@@ -1,6 +1,7 @@
 package session
 
 import (
+	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
 	nlmwire "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/transport/account"
@@ -14,7 +15,22 @@ const (
 )
 
 // programs are those that a session calls, their procedures named as /proc/self/mountstats names them.
-var programs = []account.Program{
+func programs(o *options.Options) []account.Program {
+	if o.Minors() != nil {
+		return programs4
+	}
+	return programs3
+}
+
+// programs4 are those of NFS version 4, which has one procedure for all.
+var programs4 = []account.Program{
+	{Number: wire.NFSProgram, Name: "NFS", Procedures: []string{"NULL", "COMPOUND"}},
+	rpcbindProcedures,
+}
+
+var rpcbindProcedures = account.Program{Number: rpcbindProgram, Name: "RPCBIND", Procedures: []string{"NULL", "SET", "UNSET", "GETADDR", "DUMP"}}
+
+var programs3 = []account.Program{
 	{Number: wire.NFSProgram, Name: "NFS", Procedures: []string{
 		"NULL", "GETATTR", "SETATTR", "LOOKUP", "ACCESS", "READLINK", "READ", "WRITE", "CREATE", "MKDIR", "SYMLINK", "MKNOD",
 		"REMOVE", "RMDIR", "RENAME", "LINK", "READDIR", "READDIRPLUS", "FSSTAT", "FSINFO", "PATHCONF", "COMMIT"}},
@@ -23,7 +39,7 @@ var programs = []account.Program{
 	{Number: nlmwire.Program, Name: "NLM", Procedures: []string{
 		"NULL", "TEST", "LOCK", "CANCEL", "UNLOCK", "GRANTED", 10: "GRANTED_MSG", 15: "GRANTED_RES",
 		20: "SHARE", "UNSHARE", "NM_LOCK", "FREE_ALL"}},
-	{Number: rpcbindProgram, Name: "RPCBIND", Procedures: []string{"NULL", "SET", "UNSET", "GETADDR", "DUMP"}},
+	rpcbindProcedures,
 }
 
 // Procedures is what the session's calls have cost so far, of procedures that were called.

@@ -61,7 +61,7 @@ func Open(ctx context.Context, cfg Config, kernel cache.Kernel) (*Session, error
 // newSession is a session over a route, not yet connected.
 func newSession(cfg *Config, addr netip.AddrPort, r *providers.Route) *Session {
 	s := &Session{cfg: *cfg, addr: addr, route: r, opened: time.Now()}
-	s.cfg.account = account.New(programs)
+	s.cfg.account = account.New(programs(&cfg.Options))
 	s.caller = reconnect.New(s.watched(s.spread(r.Dialer)), reconnect.Config{
 		Timeo:    cfg.Options.Timeo,
 		Retrans:  cfg.Options.Retrans,
@@ -97,6 +97,21 @@ func (s *Session) Connect(ctx context.Context) error {
 func (s *Session) MountExport(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout())
 	defer cancel()
+	mount := s.mountVersion3
+	if s.cfg.Options.Minors() != nil {
+		mount = s.mountVersion4
+	}
+	if err := mount(ctx); err != nil {
+		return err
+	}
+	if v := s.caller.Stats().Terms.Version; s.cfg.Options.RDMAVers == "2" && v == 1 {
+		s.cfg.log().Warn(fmt.Sprintf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr))
+	}
+	return nil
+}
+
+// mountVersion3 mounts with the help of MOUNT, and of NLM for locks.
+func (s *Session) mountVersion3(ctx context.Context) error {
 	o := &s.cfg.Options
 	at, err := s.mountAddr(ctx)
 	if err != nil {
@@ -120,9 +135,6 @@ func (s *Session) MountExport(ctx context.Context) error {
 	}
 	s.client = nfs3.Follow(c)
 	s.awaitCheck()
-	if v := s.caller.Stats().Terms.Version; o.RDMAVers == "2" && v == 1 {
-		s.cfg.log().Warn(fmt.Sprintf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr))
-	}
 	return nil
 }
 
