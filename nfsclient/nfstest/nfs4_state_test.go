@@ -30,7 +30,7 @@ type user4 struct {
 	calls *countedCalls
 	buf   *mem.Arena
 	root  nfsclient.Handle
-	lost  lostLocks
+	lost  *lostLocks
 }
 
 // countedCalls counts the calls of a client: each is a compound.
@@ -72,9 +72,9 @@ func (l *lostLocks) of(owner nfsclient.LockOwner) error {
 func newUser4(t *testing.T, nfs transport.Caller, minor uint32, export string) *user4 {
 	t.Helper()
 	u := &user4{T: t, calls: &countedCalls{Caller: nfs}}
-	u.lost.owners, u.lost.files = map[nfsclient.LockOwner]error{}, map[nfsclient.Handle]error{}
+	u.lost = &lostLocks{owners: map[nfsclient.LockOwner]error{}, files: map[nfsclient.Handle]error{}}
 	u.c = mount4(t, u.calls, minor, export)
-	u.c.Watch(&u.lost)
+	u.c.Watch(u.lost)
 	u.root, _ = u.c.Root()
 	var err error
 	u.buf, err = mem.NewArena(1 << 16)
