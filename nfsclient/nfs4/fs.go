@@ -7,7 +7,6 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
-	"github.com/rdmafs/rdmafs/transport"
 )
 
 // fileSystem is what the server has said of the file system at the root, at mount time.
@@ -157,21 +156,4 @@ func (c *Client) Access(ctx context.Context, cr nfsclient.Cred, h nfsclient.Hand
 		return 0, nil, settle(err)
 	}
 	return nfsclient.AccessMask(acc.Granted) & want, c.attrOf(q, 2), nil
-}
-
-// Readlink implements nfsclient.Client.
-func (c *Client) Readlink(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle) (string, *nfsclient.Attr, error) {
-	buf, err := c.paths.get(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	defer c.paths.put(buf)
-	link := &wire.ReadLink{Target: wire.Marked(0)}
-	q := &request{op: "READLINK", at: 1}
-	q.Ops = []wire.Operation{&wire.PutFH{Handle: h}, link, c.getattr()}
-	q.Recv = []transport.Payload{{buf}}
-	if err := c.do(ctx, cr, q); err != nil {
-		return "", nil, settle(err)
-	}
-	return string(buf.Bytes()[:link.Target.Len]), c.attrOf(q, 2), nil
 }

@@ -367,10 +367,11 @@ func (c *Client) TestLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Ha
 	if d.Type == wire.WriteLock || d.Type == wire.WriteLockWait {
 		found.Type = nfsclient.WriteLock
 	}
-	if d.Length == 0 || d.Length != wire.ToEnd && d.Offset+(d.Length-1) < d.Offset {
+	if d.Length != wire.ToEnd && d.Offset+(d.Length-1) < d.Offset && d.Length != 0 {
 		return nil, broken("LOCKT", "a lock of %d bytes at %d", d.Length, d.Offset)
 	}
-	if d.Length != wire.ToEnd {
+	// 0 is not a length, but what nfs-ganesha says of a lock to the end.
+	if d.Length != wire.ToEnd && d.Length != 0 {
 		found.Last = d.Offset + (d.Length - 1)
 	}
 	return found, nil
