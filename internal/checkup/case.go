@@ -18,7 +18,12 @@ import (
 func Case(cfg session.Config, words string) *doctor.Case {
 	cfg.Log = nil // the report says what there is to say
 	posix, flock := cfg.Options.ServerLocks()
+	version := uint32(3)
+	if cfg.Options.Minors() != nil {
+		version = 4
+	}
 	return &doctor.Case{
+		Version: version,
 		Target: cfg.Source.Text, Host: cfg.Source.Host, Export: cfg.Source.Export, Words: words,
 		Timeout: cfg.ConnectTimeout(),
 		Cred:    session.OwnCred(),

@@ -17,6 +17,8 @@ type Case struct {
 	Target, Host, Export string
 	// Words are the mount options as given.
 	Words string
+	// Version is that of NFS, 3 or 4.
+	Version uint32
 	// Timeout bounds each attempt to connect and what is asked over the connection.
 	Timeout time.Duration
 	// Cred is the user whose rights in the export are asked for. Write: a file may be made

@@ -116,7 +116,7 @@ func newRig(t *testing.T, trees ...map[string]string) *rig {
 	}
 	nothing := func() error { return nil }
 	r.Case = Case{
-		Target: "server:/export", Host: "server", Export: "/export", Words: "soft", Timeout: time.Minute, Write: true, Locks: true, Cred: nfsclient.Cred{UID: 1000},
+		Target: "server:/export", Host: "server", Export: "/export", Words: "soft", Version: 3, Timeout: time.Minute, Write: true, Locks: true, Cred: nfsclient.Cred{UID: 1000},
 		Fuse:      nothing,
 		Rings:     nothing,
 		Devices:   &rdmadev.Tree{Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev"), Map: rdmadevtest.Map{}},

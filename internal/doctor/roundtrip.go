@@ -16,11 +16,8 @@ const (
 	nullBudget = 2 * time.Second
 )
 
-// NFS version 3's NULL (RFC 1813 section 3.3.0).
-const (
-	nfsProgram = 100003
-	nfsVersion = 3
-)
+// nfsProgram has NULL in all of its versions (RFC 1813 section 3.3.0, RFC 8881 section 16.1).
+const nfsProgram = 100003
 
 // Times are what calls took, from the first bit out to the reply decoded.
 type Times struct {
@@ -37,12 +34,12 @@ func (t *Times) String() string {
 func micro(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/1e3) }
 
 // roundTrips times NULL calls on a link of its own.
-func roundTrips(ctx context.Context, l transport.Link) (*Times, error) {
+func roundTrips(ctx context.Context, l transport.Link, version uint32) (*Times, error) {
 	var took []time.Duration
 	begin := time.Now()
 	for xid := uint32(1); len(took) < nullCalls; xid++ {
 		start := time.Now()
-		err := l.Exchange(ctx, xid, &transport.Call{Prog: nfsProgram, Vers: nfsVersion})
+		err := l.Exchange(ctx, xid, &transport.Call{Prog: nfsProgram, Vers: version})
 		now := time.Now()
 		if err != nil {
 			return nil, err

@@ -72,7 +72,7 @@ func (e *examination) measure(ctx context.Context, c *attempt) Section {
 	s.add(ok("connection", "established"))
 	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
 	defer cancel()
-	rtt, err := roundTrips(ctx, c.link)
+	rtt, err := roundTrips(ctx, c.link, e.Version)
 	if err != nil {
 		c.err = err
 	}

@@ -80,7 +80,7 @@ func Explain(err error) (what, remedy string) {
 	if what, remedy, ok := providers.Explain(err); ok {
 		return what, remedy
 	}
-	return plain.OneLine(err), ""
+	return plain.OneLine(err), nfs3.OtherVersion(err)
 }
 
 // NameSource starts an error with what was to be mounted, unless it does so

@@ -131,7 +131,7 @@ func TestMountFailures(t *testing.T) {
 		"empty handle": {mountd: []step{mntStep(&wire.MntRes{})}, want: NFSFailed, words: []string{"empty file handle"}},
 		"no NFSv3": {mountd: []step{mntStep(&wire.MntRes{Handle: "root"})}, umount: true,
 			nfs:  []step{{prog: wire.NFSProgram, vers: 3, proc: wire.ProcFSInfo, err: rpcErr(transport.ProgMismatch)}},
-			want: NFSFailed, words: []string{"versions 4 to 4 of this RPC program only"}},
+			want: NFSFailed, words: []string{"versions 4 to 4 of this RPC program only", "(try vers=4)"}},
 		"stale root": {mountd: []step{mntStep(&wire.MntRes{Handle: "root"})}, umount: true,
 			nfs: []step{nfsStep(wire.ProcFSInfo, &wire.FSInfoRes{Status: nfsclient.ErrStale})}, want: NFSFailed, words: []string{"stale"}},
 		"exported file": {mountd: []step{mntStep(&wire.MntRes{Handle: "root"})}, umount: true,

@@ -1,6 +1,11 @@
 package nfs3
 
-import "strings"
+import (
+	"errors"
+	"strings"
+
+	"github.com/rdmafs/rdmafs/transport"
+)
 
 // Failure says which step of a mount failed.
 type Failure uint8
@@ -46,3 +51,16 @@ func (e *MountError) Error() string {
 }
 
 func (e *MountError) Unwrap() error { return e.Err }
+
+// OtherVersion is what may help where err says that the server does not have the version of
+// NFS that it was asked for, "" for any other error.
+func OtherVersion(err error) string {
+	var refused *transport.RPCError
+	if !errors.As(err, &refused) || refused.Denied || refused.Code != uint32(transport.ProgMismatch) {
+		return ""
+	}
+	if refused.Low >= 4 {
+		return "try vers=4"
+	}
+	return "try vers=3"
+}

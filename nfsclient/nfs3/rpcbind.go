@@ -65,7 +65,7 @@ func (cf *Config) rpcbindError(err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		why = fmt.Sprintf("rpcbind on %s refused the connection", at)
 	}
-	return cf.fail(RpcbindUnreachable, why, "give -o mountport= if mountd's port is known", err)
+	return cf.fail(RpcbindUnreachable, why, "give -o mountport= if mountd's port is known; a server of NFS version 4 alone needs vers=4", err)
 }
 
 // hasNoVersion: the server has the program, but not in the version asked for.

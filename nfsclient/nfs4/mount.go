@@ -37,7 +37,7 @@ func Mount(ctx context.Context, cf Config) (*Client, error) {
 		Machine: &machine, Host: cf.Host, RMax: cf.RSize, WMax: cf.WSize, Slots: cf.Slots, Recover: c.recover, Log: cf.Log})
 	if err != nil {
 		c.end()
-		return nil, cf.fail(nfs3.NFSFailed, fmt.Sprintf("the server gives no session of NFS version 4.%d", cf.Minor), "", err)
+		return nil, cf.fail(nfs3.NFSFailed, fmt.Sprintf("the server gives no session of NFS version 4.%d", cf.Minor), nfs3.OtherVersion(err), err)
 	}
 	if err := c.walk(ctx); err != nil {
 		c.abandon(ctx)
