@@ -51,12 +51,17 @@ func (d *directory) tryLock(ctx context.Context, server nfsclient.Locker) (what 
 	const owner = 1
 	if h := nfsclient.Handle(d.file); h != "" {
 		l := nfsclient.Lock{Type: nfsclient.WriteLock, Last: whole}
+		st, err := d.open(ctx, h, nfsclient.OpenRead|nfsclient.OpenWrite)
+		if err != nil {
+			return "", err
+		}
+		defer d.close(ctx, h, st)
 		start := time.Now()
-		if err := server.SetLock(ctx, d.cred, h, nil, owner, l); err != nil {
+		if err := server.SetLock(ctx, d.cred, h, st, owner, l); err != nil {
 			return "", err
 		}
 		l.Type = nfsclient.Unlocked
-		if err := server.SetLock(ctx, d.cred, h, nil, owner, l); err != nil {
+		if err := server.SetLock(ctx, d.cred, h, st, owner, l); err != nil {
 			return "", err
 		}
 		return fmt.Sprintf("taken and given back in %s", time.Since(start).Round(10*time.Microsecond)), nil
@@ -74,8 +79,23 @@ func (d *directory) tryLock(ctx context.Context, server nfsclient.Locker) (what 
 	}
 	// Servers refuse to test a directory, as they refuse a file to the wrong port.
 	_, err = server.TestLock(ctx, d.cred, d.h, nil, owner, l)
-	if answer := (*nlm.Error)(nil); err == nil || errors.As(err, &answer) && answer.Failure == nlm.Refused {
+	refused, answer := (*nlm.Error)(nil), (*nfsclient.Error)(nil)
+	if err == nil || errors.As(err, &refused) && refused.Failure == nlm.Refused || errors.As(err, &answer) {
 		err = errNoFile
 	}
 	return "", err
+}
+
+// open opens a file at the server, which locks a file only for who has it open where its protocol
+// opens files.
+func (d *directory) open(ctx context.Context, h nfsclient.Handle, mode nfsclient.OpenMode) (nfsclient.OpenState, error) {
+	o, err := d.OpenFile(ctx, d.cred, h, mode)
+	return o.State, err
+}
+
+// close gives back what open returned. What a server says to it changes nothing here.
+func (d *directory) close(ctx context.Context, h nfsclient.Handle, st nfsclient.OpenState) {
+	if st != nil {
+		_ = d.CloseFile(context.WithoutCancel(ctx), d.cred, h, st)
+	}
 }

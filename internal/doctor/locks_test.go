@@ -10,7 +10,23 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient/nlm"
 )
 
-func (x *fakeExport) SetLock(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, _ nfsclient.LockOwner, l nfsclient.Lock) error {
+func (x *fakeExport) OpenFile(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenMode) (nfsclient.Opened, error) {
+	x.opens++
+	return nfsclient.Opened{State: h}, nil
+}
+
+func (x *fakeExport) CloseFile(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState) error {
+	if st == nfsclient.OpenState(h) {
+		x.opens--
+	}
+	return nil
+}
+
+// SetLock locks what is open, as NFSv4 has it.
+func (x *fakeExport) SetLock(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState, _ nfsclient.LockOwner, l nfsclient.Lock) error {
+	if st != nfsclient.OpenState(h) {
+		return &nfsclient.Error{Op: "LOCK", Status: nfsclient.ErrInval}
+	}
 	if x.lock != nil {
 		return x.lock
 	}
@@ -70,8 +86,8 @@ func TestLocks(t *testing.T) {
 			if report.OK == x.garbled {
 				t.Errorf("%v: %s", report.OK, report.Verdict)
 			}
-			if len(x.held) > 0 || len(x.tested) != c.tested {
-				t.Errorf("%d locks left, %q tested", len(x.held), x.tested)
+			if len(x.held) > 0 || x.opens != 0 || len(x.tested) != c.tested {
+				t.Errorf("%d locks and %d openings left, %q tested", len(x.held), x.opens, x.tested)
 			}
 		})
 	}

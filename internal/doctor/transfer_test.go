@@ -29,6 +29,7 @@ type fakeExport struct {
 	lock   error
 	held   map[nfsclient.Handle]bool
 	tested []nfsclient.Handle
+	opens  int // that were not closed
 
 	made     map[string][]byte
 	creates  int
