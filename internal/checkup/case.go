@@ -24,7 +24,7 @@ func Case(cfg session.Config, words string) *doctor.Case {
 	}
 	return &doctor.Case{
 		Version: version,
-		Target: cfg.Source.Text, Host: cfg.Source.Host, Export: cfg.Source.Export, Words: words,
+		Target:  cfg.Source.Text, Host: cfg.Source.Host, Export: cfg.Source.Export, Words: words,
 		Timeout: cfg.ConnectTimeout(),
 		Cred:    session.OwnCred(),
 		Locks:   posix || flock,
