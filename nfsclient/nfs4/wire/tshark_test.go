@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,7 +28,13 @@ func TestTshark(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, sample{name: fmt.Sprintf("golden %d", i), Compound: *c})
+		g := sample{name: fmt.Sprintf("golden %d", i), Compound: *c}
+		for k, o := range c.Ops {
+			st, answered := c.Outcome(k)
+			call, reply := reading(o, answered && st == OK)
+			g.call, g.reply = append(g.call, call...), append(g.reply, reply...)
+		}
+		list = append(list, g)
 	}
 	asked := []string{"_ws.malformed", "_ws.expert.message", "nfs.opcode", "nfs.nfsstat4", "nfs.ops.count"}
 	for _, s := range list {
@@ -91,6 +98,75 @@ func TestTshark(t *testing.T) {
 			}
 		}
 	}
+}
+
+// reading is what tshark must read in an operation, by what was decoded.
+func reading(op Operation, ok bool) (call, reply []field) {
+	num := func(name string, v uint64) field { return field{name, strconv.FormatUint(v, 10)} }
+	name := func(s string) field { return field{"nfs.pathname.component", s} }
+	change := func(c ChangeInfo) []field {
+		return []field{num("nfs.changeid4.before", c.Before), num("nfs.changeid4.after", c.After)}
+	}
+	switch o := op.(type) {
+	case *Sequence:
+		call = []field{num("nfs.slotid", uint64(o.Slot))}
+		reply = []field{num("nfs.slotid", uint64(o.ResSlot)), num("nfs.high_slotid", uint64(o.ResHighestSlot))}
+	case *PutFH:
+		call = []field{num("nfs.fh.length", uint64(len(o.Handle)))}
+	case *GetFH:
+		reply = []field{num("nfs.fh.length", uint64(len(o.Handle)))}
+	case *Lookup:
+		call = []field{name(o.Name)}
+	case *Create:
+		call, reply = []field{name(o.Name)}, change(o.Change)
+	case *Remove:
+		call, reply = []field{name(o.Name)}, change(o.Change)
+	case *Link:
+		call, reply = []field{name(o.Name)}, change(o.Change)
+	case *Rename:
+		call, reply = []field{name(o.From), name(o.To)}, append(change(o.FromDir), change(o.ToDir)...)
+	case *Open:
+		call = []field{num("nfs.open4.share_access", uint64(o.Access&ShareBoth)), num("nfs.open.claim_type", uint64(o.Claim))}
+		if o.Claim == ClaimNull {
+			call = append(call, name(o.Name))
+		}
+		reply = append(change(o.Change), num("nfs.stateid.seqid", uint64(o.Stateid.Seqid)), num("nfs.open.delegation_type", uint64(o.Delegation.Type)))
+	case *Close:
+		call = []field{num("nfs.stateid.seqid", uint64(o.Stateid.Seqid))}
+	case *Read:
+		call = []field{num("nfs.offset4", o.Offset), num("nfs.count4", uint64(o.Count))}
+		reply = []field{num("nfs.read.data_length", uint64(o.Data.Len))}
+	case *Write:
+		call = []field{num("nfs.offset4", o.Offset), num("nfs.write.data_length", uint64(o.Data.Len)), num("nfs.stable_how4", uint64(o.Stable))}
+		reply = []field{num("nfs.count4", uint64(o.Count)), {"nfs.verifier4", fmt.Sprintf("%#x", o.Verifier)}}
+	case *Lock:
+		call = []field{num("nfs.locktype4", uint64(o.Type)), num("nfs.offset4", o.Offset), num("nfs.length4", o.Length)}
+		reply = []field{num("nfs.stateid.seqid", uint64(o.Stateid.Seqid))}
+	case *Copy:
+		call = []field{num("nfs.offset4", o.FromOffset), num("nfs.offset4", o.ToOffset), num("nfs.length4", o.Count)}
+	case *ReadDir:
+		call = []field{num("nfs.cookie4", o.Cookie), num("nfs.maxcount", uint64(o.MaxCount))}
+		for _, e := range o.Entries {
+			reply = append(reply, field{"nfs.name", e.Name}, num("nfs.cookie4", e.Cookie))
+		}
+	case *SetXattr:
+		call, reply = []field{{"nfs.xattr.key", o.Name}}, change(o.Change)
+	case *GetAttr:
+		for n, f := range map[AttrNum]field{
+			AttrChange: num("nfs.changeid4", o.Attrs.Change), AttrSize: num("nfs.fattr4.size", o.Attrs.Size), AttrFileID: num("nfs.fattr4.fileid", o.Attrs.FileID),
+			AttrNumLinks: num("nfs.fattr4.numlinks", uint64(o.Attrs.NumLinks)), AttrOwner: {"nfs.fattr4_owner", o.Attrs.Owner},
+			AttrOwnerGroup: {"nfs.fattr4_owner_group", o.Attrs.OwnerGroup}, AttrSpaceUsed: num("nfs.fattr4.space_used", o.Attrs.SpaceUsed),
+			AttrMaxRead: num("nfs.fattr4.maxread", o.Attrs.MaxRead), AttrLeaseTime: num("nfs.fattr4.lease_time", uint64(o.Attrs.LeaseTime)),
+		} {
+			if o.Attrs.Has(n) {
+				reply = append(reply, f)
+			}
+		}
+	}
+	if !ok {
+		reply = nil
+	}
+	return call, reply
 }
 
 // record is a pcap file of the samples as RPC over TCP, each exchange in a connection of
