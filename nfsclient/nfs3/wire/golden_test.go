@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/test/rpccapture"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
@@ -34,6 +35,12 @@ const (
 	goldenMax     = 10 << 10
 )
 
+// captured is the arguments or results of one RPC.
+type captured struct {
+	key  messageKey
+	body []byte
+}
+
 func roundTrip(k messageKey, body []byte) error {
 	m, err := decode(k, body)
 	if err != nil {
@@ -53,9 +60,15 @@ func TestCaptures(t *testing.T) {
 	}
 	var out bytes.Buffer
 	for _, name := range []string{"siw-nfsv3", "rxe-nfsv3"} {
-		all, err := readCapture(filepath.Join(*captureDir, name+".pcap"))
+		rpcs, err := rpccapture.Read(filepath.Join(*captureDir, name+".pcap"))
 		if err != nil {
 			t.Fatal(err)
+		}
+		var all []captured
+		for _, m := range rpcs {
+			if k := (messageKey{m.Prog, m.Vers, m.Proc, m.Reply}); newMessage(k) != nil {
+				all = append(all, captured{k, m.Body})
+			}
 		}
 		counts := map[messageKey]int{}
 		for _, c := range all {

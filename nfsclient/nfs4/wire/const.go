@@ -45,7 +45,7 @@ const (
 	MaxFlavors = 64
 	MaxOID     = 64
 	// MaxBitmap bounds the words of a bitmap. Those behind BitmapWords are not kept.
-	MaxBitmap = 16
+	MaxBitmap = 8
 	// MaxLayoutTypes bounds fs_layout_types.
 	MaxLayoutTypes = 16
 	// MaxServers bounds the source servers of COPY, MaxNetID and MaxUniversalAddr the

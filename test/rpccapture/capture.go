@@ -1,4 +1,7 @@
-package wire
+// Package rpccapture takes the RPCs out of packet captures of NFS over iWARP, RoCEv2 and
+// TCP, for tests that decode what other implementations have sent. It knows of captures
+// what those that the tests use need, and fails on anything else.
+package rpccapture
 
 import (
 	"encoding/binary"
@@ -9,11 +12,14 @@ import (
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
-// captured is the arguments or results of one RPC found in a capture, with
-// everything that travelled in chunks put back in its place.
-type captured struct {
-	key  messageKey
-	body []byte
+// RPC is the arguments or the results of one procedure, with everything that travelled
+// in chunks put back in its place. A server's calls of its client are RPCs too.
+type RPC struct {
+	Prog, Vers, Proc uint32
+	Reply            bool
+	Body             []byte
+	// Call is the index of the call that a reply belongs to.
+	Call int
 }
 
 // endpoint is one direction of a flow.
@@ -36,12 +42,12 @@ type capture struct {
 	tcp   map[endpoint]*tcpStream
 	rdma  map[[8]byte]*rdmaFlow // by the two addresses, client's first
 	roce  map[queueID]*roceQueue
-	calls map[string]messageKey // calls without a reply yet, by flow and xid
-	found []captured
+	calls map[string]int // indices of calls without a reply yet, by flow and xid
+	found []RPC
 }
 
-// readCapture returns the RPCs of a classic pcap file of Ethernet frames.
-func readCapture(file string) (_ []captured, err error) {
+// Read returns the RPCs of a classic pcap file of Ethernet frames.
+func Read(file string) ([]RPC, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -51,7 +57,7 @@ func readCapture(file string) (_ []captured, err error) {
 		return nil, fmt.Errorf("%s: not a little-endian pcap of Ethernet", file)
 	}
 	c := &capture{tcp: map[endpoint]*tcpStream{}, rdma: map[[8]byte]*rdmaFlow{},
-		roce: map[queueID]*roceQueue{}, calls: map[string]messageKey{}}
+		roce: map[queueID]*roceQueue{}, calls: map[string]int{}}
 	frame := 0
 	for b = b[24:]; len(b) >= 16; frame++ {
 		n := int(le.Uint32(b[8:]))
@@ -168,35 +174,35 @@ func (c *capture) rpc(from, to string, msg []byte) error {
 	xid := r.Uint32()
 	if r.Uint32() == 0 {
 		r.Uint32() // RPC version
-		k := messageKey{prog: r.Uint32(), vers: r.Uint32(), proc: r.Uint32()}
+		m := RPC{Prog: r.Uint32(), Vers: r.Uint32(), Proc: r.Uint32()}
 		for range 2 {
 			r.Uint32()
 			r.Opaque(400)
 		}
-		c.calls[fmt.Sprint(from, xid)] = k
-		return c.keep(k, &r)
+		c.calls[fmt.Sprint(from, xid)] = len(c.found)
+		m.Call = len(c.found)
+		return c.keep(m, &r)
 	}
-	k, ok := c.calls[fmt.Sprint(to, xid)]
+	call, ok := c.calls[fmt.Sprint(to, xid)]
 	if !ok {
 		return fmt.Errorf("reply %08x without a call", xid)
 	}
-	k.reply = true
+	m := c.found[call]
+	m.Reply, m.Call = true, call
 	denied := r.Uint32()
 	r.Uint32()
 	r.Opaque(400)
 	if stat := r.Uint32(); denied != 0 || stat != 0 {
 		return r.Err()
 	}
-	return c.keep(k, &r)
+	return c.keep(m, &r)
 }
 
-func (c *capture) keep(k messageKey, r *xdr.Reader) error {
-	body := r.Fixed(r.Remaining())
+func (c *capture) keep(m RPC, r *xdr.Reader) error {
+	m.Body = slices.Clone(r.Fixed(r.Remaining()))
 	if r.Err() != nil {
 		return r.Err()
 	}
-	if newMessage(k) != nil {
-		c.found = append(c.found, captured{key: k, body: slices.Clone(body)})
-	}
+	c.found = append(c.found, m)
 	return nil
 }

@@ -1,4 +1,4 @@
-package wire
+package rpccapture
 
 import (
 	"encoding/binary"
@@ -85,6 +85,14 @@ func (c *capture) send(f *rdmaFlow, fromClient bool, msg []byte) error {
 		return fmt.Errorf("RDMA message of type %d", m.Fixed().Proc)
 	}
 	rest := slices.Clone(msg[n:])
+	// A server calls its client without chunks (RFC 8167); the second word of an RPC
+	// message says whether it is a call.
+	if h.Proc == rdmawire.ProcMsg && len(rest) >= 8 && (binary.BigEndian.Uint32(rest[4:]) == 0) != fromClient {
+		if fromClient {
+			return c.rpc("", f.name+" back", rest)
+		}
+		return c.rpc(f.name+" back", "", rest)
+	}
 	if fromClient {
 		f.calls[h.XID] = pendingCall{lists: h.Lists, noMsg: h.Proc == rdmawire.ProcNoMsg, inline: rest}
 		return nil
@@ -111,8 +119,8 @@ func (c *capture) send(f *rdmaFlow, fromClient bool, msg []byte) error {
 			rest = append(rest, b...)
 		}
 	}
-	// In NFSv3 data is the last item of the results, so that a write chunk
-	// belongs at the end.
+	// In NFSv3, and in the compounds of the Linux client, data is the last item of the
+	// results, so that a write chunk belongs at the end.
 	for _, chunk := range h.Lists.Write {
 		if chunk.Len() == 0 {
 			continue
