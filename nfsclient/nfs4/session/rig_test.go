@@ -63,6 +63,9 @@ func newRig(t *testing.T, prepare func(r *rig)) *rig {
 		}
 		r.v.mu.Lock()
 		defer r.v.mu.Unlock()
+		for _, w := range r.v.wrong {
+			t.Errorf("the server had to answer %s", w)
+		}
 		if len(r.v.sessions)+len(r.v.clients) != 0 {
 			t.Errorf("%d sessions and %d clients are left at the server", len(r.v.sessions), len(r.v.clients))
 		}

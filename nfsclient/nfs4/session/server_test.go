@@ -66,6 +66,8 @@ type server struct {
 	seen     []wire.Sequence
 	maxSlot  uint32
 	hold     chan struct{} // REMOVE of "slow" waits for it, on the server
+	// wrong are the requests with which the client has broken the protocol.
+	wrong []string
 }
 
 type srvClient struct {
@@ -137,9 +139,9 @@ func (v *server) Call(ctx context.Context, c *transport.Call) error {
 			return &transport.Error{Fate: transport.NotSent, Err: errors.New("no connection")}
 		case lostRequest, swallowed:
 		case unanswered:
-			go v.serve(comp, args, d)
+			go v.serve(comp, d)
 		default:
-			reply = v.serve(comp, args, d)
+			reply = v.serve(comp, d)
 		}
 		sent = true
 		switch d.fault {
@@ -174,7 +176,7 @@ func encode(c *wire.Compound) []byte {
 }
 
 // serve carries out a compound, and returns the reply.
-func (v *server) serve(c *wire.Compound, args []byte, d decision) []byte {
+func (v *server) serve(c *wire.Compound, d decision) []byte {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	defer v.tell()
@@ -229,7 +231,7 @@ func (v *server) serve(c *wire.Compound, args []byte, d decision) []byte {
 		o.ResSession, o.ResDir = o.Session, wire.BoundFore
 		return end(wire.OK)
 	case *wire.Sequence:
-		return v.sequence(o, c, args, d)
+		return v.sequence(o, c, d)
 	}
 	return end(wire.ErrOpNotInSession)
 }
@@ -291,12 +293,20 @@ func (v *server) create(o *wire.CreateSession, c *wire.Compound) []byte {
 	return cl.last
 }
 
-func (v *server) sequence(q *wire.Sequence, c *wire.Compound, args []byte, d decision) []byte {
+func (v *server) sequence(q *wire.Sequence, c *wire.Compound, d decision) []byte {
+	// sa_highest_slotid may be another the next time; the operations may not.
+	var w xdr.Writer
+	(&wire.Compound{Minor: c.Minor, Ops: c.Ops[1:]}).AppendArgs(&w)
+	args := bytes.Clone(w.Bytes())
 	v.seen = append(v.seen, *q)
 	v.maxSlot = max(v.maxSlot, q.Slot)
 	end := func(st wire.Status) []byte {
 		c.Status, c.Done = st, 1
 		return encode(c)
+	}
+	wrong := func(st wire.Status) []byte {
+		v.wrong = append(v.wrong, fmt.Sprintf("%s: %+v", wire.StatusName(st), *q))
+		return end(st)
 	}
 	sess := v.sessions[q.Session]
 	if sess == nil {
@@ -304,9 +314,9 @@ func (v *server) sequence(q *wire.Sequence, c *wire.Compound, args []byte, d dec
 	}
 	switch {
 	case q.Slot >= v.slots:
-		return end(wire.ErrBadSlot)
+		return wrong(wire.ErrBadSlot)
 	case q.HighestSlot >= v.slots || q.HighestSlot < q.Slot:
-		return end(wire.ErrBadHighSlot)
+		return wrong(wire.ErrBadHighSlot)
 	}
 	s := sess.slots[q.Slot]
 	if s == nil {
@@ -317,15 +327,15 @@ func (v *server) sequence(q *wire.Sequence, c *wire.Compound, args []byte, d dec
 	case q.SequenceID == s.seq && s.running:
 		return end(wire.ErrDelay)
 	case q.SequenceID == s.seq && len(c.Ops) > 1 && !bytes.Equal(args, s.args):
-		return end(wire.ErrSeqFalseRetry)
+		return wrong(wire.ErrSeqFalseRetry)
 	case q.SequenceID == s.seq && s.cached != q.CacheThis:
-		return end(wire.ErrSeqFalseRetry)
+		return wrong(wire.ErrSeqFalseRetry)
 	case q.SequenceID == s.seq && !s.cached && s.reply == nil:
 		return end(wire.ErrRetryUncachedRep)
 	case q.SequenceID == s.seq:
 		return s.reply
 	case q.SequenceID != s.seq+1:
-		return end(wire.ErrSeqMisordered)
+		return wrong(wire.ErrSeqMisordered)
 	}
 	s.seq, s.running, s.args, s.cached, s.reply = q.SequenceID, true, args, q.CacheThis, nil
 	q.ResSession, q.ResSlot, q.ResSequenceID = q.Session, q.Slot, q.SequenceID

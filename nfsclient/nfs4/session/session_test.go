@@ -384,8 +384,12 @@ func TestRestart(t *testing.T) {
 			names, errs := r.many(calls, "x")
 			r.join(calls, errs)
 			r.once(names...)
-			if restarts.Load() != 3 || began.Load() < 3 || r.s.Epoch() != 4 {
+			// Two restarts may fall into one recovery.
+			if lost := int32(r.s.Epoch()) - 1; restarts.Load() != 3 || lost < 1 || lost > 3 || began.Load() < lost {
 				t.Errorf("%d restarts, %d recoveries, epoch %d", restarts.Load(), began.Load(), r.s.Epoch())
+			}
+			if name := fmt.Sprintf("reclaim%d", r.s.Epoch()); r.v.done[name] == 0 {
+				t.Errorf("%s is not done", name)
 			}
 		})
 	}
@@ -765,38 +769,34 @@ func TestCloseBusy(t *testing.T) {
 func TestStorm(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	var n atomic.Uint64
-	r := newRig(t, func(r *rig) {
-		r.cf.Recover = func(ctx context.Context, rec *Recovery) error {
-			return rec.Do(ctx, remove("reclaim"))
-		}
-	})
 	faults := []decision{{fault: lostRequest}, {fault: lostReply}, {status: wire.ErrDelay}, {status: wire.ErrBadSlot}, {status: wire.ErrBadHighSlot},
 		{status: wire.ErrSeqMisordered}, {fault: swallowed}, {fault: unanswered}}
+	var n atomic.Uint64
 	var calm atomic.Bool
-	r.v.mu.Lock()
-	r.v.script = func(c *wire.Compound) decision {
-		g := rand.New(rand.NewPCG(seed, n.Add(1)))
-		if calm.Load() || c.Ops[0].Op() != wire.OpSequence {
-			return decision{}
-		}
-		switch p := g.IntN(400); {
-		case p < 40:
-			d := faults[g.IntN(len(faults))]
-			if !has(c, "given up") && (d.fault == swallowed || d.fault == unanswered) {
+	r := newRig(t, func(r *rig) {
+		r.cf.Recover = func(ctx context.Context, rec *Recovery) error { return rec.Do(ctx, remove("reclaim")) }
+		r.v.script = func(c *wire.Compound) decision {
+			g := rand.New(rand.NewPCG(seed, n.Add(1)))
+			if calm.Load() || c.Ops[0].Op() != wire.OpSequence {
 				return decision{}
 			}
-			return d
-		case p == 40:
-			r.v.restart()
-		case p == 41:
-			r.v.forget()
-		case p < 50:
-			r.v.set(func() { r.v.target = 1 + g.Uint32N(8) })
+			switch p := g.IntN(400); {
+			case p < 40:
+				d := faults[g.IntN(len(faults))]
+				if !has(c, "given up") && (d.fault == swallowed || d.fault == unanswered) {
+					return decision{}
+				}
+				return d
+			case p == 40:
+				r.v.restart()
+			case p == 41:
+				r.v.forget()
+			case p < 50:
+				r.v.set(func() { r.v.target = 1 + g.Uint32N(8) })
+			}
+			return decision{}
 		}
-		return decision{}
-	}
-	r.v.mu.Unlock()
+	})
 	const callers, each = 24, 60
 	type outcome struct {
 		name     string
