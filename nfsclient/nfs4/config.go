@@ -17,10 +17,15 @@ type Config struct {
 	// Minor is the minor version, 1 or 2.
 	Minor uint32
 	// Caller carries NFS. The Client takes it when Mount succeeds; after a failure it is still
-	// the caller's to close.
+	// the caller's to close. It must send a call again when a connection was lost, as
+	// transport/reconnect does: that is what the session makes safe. A soft one may leave openings at
+	// the server until the Client is closed.
 	Caller transport.Caller
-	// Owner tells this client from all others (co_ownerid). One that mounts again with the same
-	// Owner and another Verifier takes the place of the one before, whose state the server drops.
+	// Owner tells this client from all others of the server (co_ownerid): one for each mount, with
+	// random parts, since names of hosts are equal on cloned machines and in containers. Two clients
+	// with one Owner throw away each other's state without end. A daemon that starts again after it
+	// was killed may give the Owner of before with another Verifier, random at each start: the server
+	// then drops the old state at once, instead of after its lease time.
 	Owner    []byte
 	Verifier [8]byte
 	// RSize and WSize bound one read or write, in bytes; 0 leaves it to the server and the
@@ -28,7 +33,9 @@ type Config struct {
 	RSize, WSize int
 	// Slots is how many calls the session carries at once; 0 for a default.
 	Slots int
-	// Cred is used for mounting, and for what concerns the client and not one user.
+	// Cred is used for mounting, and for what concerns the client and not one user. A server knows
+	// a client by Owner and Cred: the same Owner needs the same Cred, and the same address of this
+	// host.
 	Cred nfsclient.Cred
 	// MachineName is this host's name in AUTH_SYS credentials.
 	MachineName string

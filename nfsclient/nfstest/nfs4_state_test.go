@@ -33,14 +33,23 @@ type user4 struct {
 	lost  *lostLocks
 }
 
-// countedCalls counts the calls of a client: each is a compound.
+// countedCalls counts the calls of a client: each is a compound. They wait while cut is a channel that is
+// not closed, as on a host that sleeps.
 type countedCalls struct {
 	transport.Caller
-	n atomic.Int64
+	n   atomic.Int64
+	cut atomic.Pointer[chan struct{}]
 }
 
 func (c *countedCalls) Call(ctx context.Context, q *transport.Call) error {
 	c.n.Add(1)
+	if cut := c.cut.Load(); cut != nil {
+		select {
+		case <-*cut:
+		case <-ctx.Done():
+			return &transport.Error{Fate: transport.NotSent, Err: ctx.Err()}
+		}
+	}
 	return c.Caller.Call(ctx, q)
 }
 
@@ -393,5 +402,38 @@ func TestGanesha4Restart(t *testing.T) {
 		if !strings.Contains(string(log), "GRACE") {
 			a.Error("the server has had no grace period")
 		}
+	})
+}
+
+// TestGanesha4Expired: a client that was away for longer than its lease finds another with its lock.
+// The owner is told, and the file stays usable.
+func TestGanesha4Expired(t *testing.T) {
+	ganeshas(t, func(_ *ganesha, a, b *user4) {
+		ctx, cancel := context.WithTimeout(a.Context(), 2*time.Minute)
+		defer cancel()
+		h, st := a.create("expired")
+		a.write(h, st, 0, "ours  ")
+		a.must(a.set(ctx, h, st, 1, nfsclient.WriteLock, 0, toEnd))
+		bst := b.open(h, nfsclient.OpenRead|nfsclient.OpenWrite)
+		cut := make(chan struct{})
+		a.calls.cut.Store(&cut)
+		a.must(b.c.WaitLock(ctx, nfsclient.Cred{}, h, bst, 1, nfsclient.Lock{Type: nfsclient.WriteLock, First: 0, Last: toEnd}))
+		b.write(h, bst, 0, "theirs")
+		close(cut)
+		if got := a.read(h, st, 100); got != "theirs" {
+			a.Errorf("%q", got)
+		}
+		for a.lost.of(1) == nil && ctx.Err() == nil {
+			time.Sleep(10 * time.Millisecond) // the Watcher is told from another goroutine
+		}
+		if err := a.lost.of(1); !errors.Is(err, syscall.EIO) {
+			a.Errorf("the owner of a lock that expired was told %v", err)
+		}
+		if err := a.set(ctx, h, st, 1, nfsclient.ReadLock, 0, 0); !errors.Is(err, nfsclient.ErrLocked) {
+			a.Errorf("the lock that expired can be had again while another has it: %v", err)
+		}
+		b.close(h, bst)
+		a.must(a.set(ctx, h, st, 1, nfsclient.WriteLock, 0, toEnd))
+		a.close(h, st)
 	})
 }

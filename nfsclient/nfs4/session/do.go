@@ -118,7 +118,12 @@ func (s *Session) once(ctx context.Context, c *Call, q *request, l lane) (verdic
 			s.answer(g, true)
 			return v, nil
 		case otherSlot:
-			return v, s.noSlot(g)
+			if resent {
+				s.park(g, q.seq.CacheThis) // it may have been carried out before
+			} else {
+				s.noSlot(g)
+			}
+			return v, nil
 		case lost:
 			s.lose(g, false, st)
 			return v, nil
@@ -164,17 +169,15 @@ func (s *Session) executed(g grant, q *wire.Sequence, sent time.Time) {
 }
 
 // noSlot obeys BADSLOT: the server has only the slots below.
-func (s *Session) noSlot(g grant) error {
+func (s *Session) noSlot(g grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g.slot == 0 {
-		s.release(g, false)
 		s.lostSession(g.inc, true, wire.ErrBadSlot)
-		return nil
+	} else {
+		g.inc.slots.target = min(g.inc.slots.target, g.slot)
 	}
-	g.inc.slots.target = min(g.inc.slots.target, g.slot)
 	s.release(g, false)
-	return nil
 }
 
 // lose gives the slot back of a session that is lost, or to be replaced.

@@ -81,7 +81,11 @@ func (s *Session) lostSession(inc *incarnation, alive bool, st wire.Status) {
 	}
 	inc.dead, inc.alive = true, alive
 	inc.cancel()
-	s.cf.Log.Warn(fmt.Sprintf("NFSv4 session with %s: %s: making it anew", s.cf.Host, wire.StatusName(st)))
+	why := wire.StatusName(st)
+	if st == wire.OK {
+		why = "the server answers with replies to other requests"
+	}
+	s.cf.Log.Warn(fmt.Sprintf("NFSv4 session with %s: %s: making it anew", s.cf.Host, why))
 	s.needs |= needSession
 	s.stopped = true
 	s.fail(recovering, ErrInterrupted)

@@ -288,7 +288,8 @@ func TestGolden(t *testing.T) {
 	// What the captures are known to hold.
 	for _, o := range []Op{OpExchangeID, OpCreateSession, OpSequence, OpReclaimComplete, OpDestroySession, OpDestroyClientID,
 		OpSecInfoNoName, OpPutRootFH, OpPutFH, OpGetFH, OpGetAttr, OpSetAttr, OpAccess, OpLookup, OpReadDir, OpOpen, OpClose,
-		OpRead, OpWrite, OpRemove} {
+		OpRead, OpWrite, OpCommit, OpRemove, OpRename, OpLink, OpCreate, OpReadLink, OpSaveFH, OpRestoreFH, OpLock, OpLockU, OpFreeStateID,
+		OpDelegReturn, OpAllocate, OpDeallocate, OpCopy, OpSetXattr, OpListXattrs} {
 		if !have[o] {
 			t.Errorf("no golden exchange with %v", o)
 		}
@@ -338,5 +339,48 @@ func truncations(t *testing.T, x exchange) {
 // Some golden exchanges must also mean the right thing: what tshark says of them is
 // repeated here.
 func TestGoldenMeaning(t *testing.T) {
-	_ = nfsclient.OK
+	seen := map[string]bool{}
+	for _, x := range golden(t) {
+		c, err := x.decode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, op := range c.Ops {
+			if _, answered := c.Outcome(i); !answered {
+				continue
+			}
+			switch o := op.(type) {
+			case *ExchangeID:
+				seen["EXCHANGE_ID"] = string(o.Owner) == "Linux NFSv4.2 client" && o.Flags == ExchangeSuppMovedRefer|ExchangeBindPrincStateid && o.ClientID != 0
+			case *Read:
+				seen["READ"] = o.Count == 1<<20 && o.EOF && o.Data.Len == 61
+			case *Write:
+				seen["WRITE"] = seen["WRITE"] || o.Count == 6 && o.Stable == nfsclient.FileSync && string(o.Data.Data) == "small\n"
+			case *Rename:
+				seen["RENAME"] = o.From == "c.4.2" && o.To == "r.4.2" && o.FromDir == o.ToDir && o.FromDir.Before+2 == o.FromDir.After
+			case *Lock:
+				seen["LOCK in grace"] = seen["LOCK in grace"] || c.Status == ErrGrace && o.Type == WriteLockWait && o.Length == ToEnd && o.New
+				seen["LOCK"] = seen["LOCK"] || c.Status == OK && o.Stateid.Seqid == 1
+			case *Create:
+				seen["symlink"] = seen["symlink"] || o.Type == nfsclient.SymbolicLink && o.Target.Len > 1000
+				seen["mkdir"] = seen["mkdir"] || o.Type == nfsclient.Directory && o.Name == "dir.4.2" && o.Attrs.Has(AttrModeUmask)
+			case *Open:
+				seen["OPEN"] = seen["OPEN"] || o.Create && o.Mode == Unchecked && o.Name == "w1.4.2" && o.ResFlags == OpenLocktypePosix|OpenMayNotifyLock
+				seen["delegation"] = seen["delegation"] || o.Delegation.Type == DelegRead && o.Stateid.Other != o.Delegation.Stateid.Other
+			case *GetAttr:
+				if c.Status != OK {
+					continue
+				}
+				if a := &o.Attrs; a.Has(AttrTimeModify) && a.TimeModify.Nsec >= 1e9 || a.Has(AttrNumLinks) && a.NumLinks == 0 || a.Has(AttrLeaseTime) && a.LeaseTime == 0 {
+					t.Errorf("GETATTR: %+v", a)
+				}
+				seen["owner"] = seen["owner"] || o.Attrs.Owner == "1000" && o.Attrs.OwnerGroup == "1000"
+			}
+		}
+	}
+	for _, what := range []string{"EXCHANGE_ID", "READ", "WRITE", "RENAME", "LOCK in grace", "LOCK", "symlink", "mkdir", "OPEN", "delegation", "owner"} {
+		if !seen[what] {
+			t.Errorf("no golden %s that says what tshark reads", what)
+		}
+	}
 }
