@@ -23,11 +23,16 @@ var notOnNFS3 = map[string]string{
 }
 
 // Run runs the suite below dir, which must be on the mount and writable.
-func Run(t *testing.T, dir string) {
+func Run(t *testing.T, dir string) { RunWithout(t, dir, nil) }
+
+// RunWithout is Run, less the cases of posixtest that this server cannot pass, each with the reason.
+func RunWithout(t *testing.T, dir string, without map[string]string) {
 	for name, f := range posixtest.All {
 		t.Run("posixtest/"+name, func(t *testing.T) {
-			if why := notOnNFS3[name]; why != "" {
-				t.Skip(why)
+			for _, lacks := range []map[string]string{notOnNFS3, without} {
+				if why := lacks[name]; why != "" {
+					t.Skip(why)
+				}
 			}
 			f(t, subdir(t, dir))
 		})

@@ -5,6 +5,8 @@ package interop
 import (
 	"bytes"
 	"context"
+	"flag"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +26,8 @@ var tapWays = []struct{ name, words string }{
 	{"iwarp", "proto=rdma,rdma=iwarp"},
 	{"roce", "proto=rdma,rdma=roce"},
 }
+
+var programNames = flag.String("programs", "", "the scripts of test/programs/check that TestProgramsOnLinuxServer runs, separated by blanks; all if empty")
 
 // TestProgramsOnLinuxServer runs the scripts of test/programs on two mounts of the Linux
 // server, over each way.
@@ -53,6 +57,7 @@ func programs(t *testing.T, g *knfsd.Guest, words string) {
 	// A guard against hangs: the runner bounds each script by itself.
 	const limit = time.Hour
 	args := append(inNamespace(g), runner, "-source", g.GuestAddr().String()+":/export", "-words", words)
+	args = append(args, strings.Fields(*programNames)...)
 	work := t.TempDir()
 	if err := os.Chmod(filepath.Dir(work), 0o755); err != nil {
 		t.Fatal(err)
@@ -68,7 +73,9 @@ func programs(t *testing.T, g *knfsd.Guest, words string) {
 	cmd.Env = append(os.Environ(), "TMPDIR="+work, "RDMAFS_PROGRAMS_ISOLATED=1", mount.BinaryEnv+"="+mount.Binary(t))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	// As it comes: it takes minutes, and what is slow must be told from what hangs.
+	cmd.Stdout = io.MultiWriter(&out, t.Output())
+	cmd.Stderr = cmd.Stdout
 	ended := cmd.Run()
 	failed := false
 	for _, m := range verdict.FindAllStringSubmatch(out.String(), -1) {
