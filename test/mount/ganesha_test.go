@@ -103,7 +103,22 @@ LOG { Default_Log_Level = EVENT; }
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ready, ended := make(chan struct{}), make(chan string, 1)
+	ready, ended := readGanesha(out)
+	// The context of the test, which has ended by then, kills unshare, and that its child.
+	t.Cleanup(func() {
+		log := <-ended
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the server: %s%s", log, said.String())
+		}
+	})
+	awaitGanesha(t, ready, ended)
+	return h.IPv4.String() + ":" + data
+}
+
+// readGanesha reads what the server logs. ready is closed when it serves; ended gets all of it.
+func readGanesha(out io.Reader) (ready chan struct{}, ended chan string) {
+	ready, ended = make(chan struct{}), make(chan string, 1)
 	runRead := func() {
 		var log strings.Builder
 		lines := bufio.NewReader(out)
@@ -124,14 +139,12 @@ LOG { Default_Log_Level = EVENT; }
 		}
 	}
 	go runRead()
-	// The context of the test, which has ended by then, kills unshare, and that its child.
-	t.Cleanup(func() {
-		log := <-ended
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("the server: %s%s", log, said.String())
-		}
-	})
+	return ready, ended
+}
+
+// awaitGanesha returns when the server serves.
+func awaitGanesha(t *testing.T, ready <-chan struct{}, ended chan string) {
+	t.Helper()
 	// A guard against hangs.
 	const limit = time.Minute
 	select {
@@ -142,7 +155,6 @@ LOG { Default_Log_Level = EVENT; }
 	case <-time.After(limit):
 		t.Fatalf("nfs-ganesha did not start in %v", limit)
 	}
-	return h.IPv4.String() + ":" + data
 }
 
 // notOnGanesha is what it cannot do, which linkTimes proves.

@@ -1,0 +1,264 @@
+package mount
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/test/netns"
+	"github.com/rdmafs/rdmafs/test/posix"
+	"github.com/rdmafs/rdmafs/test/randomops"
+)
+
+// version4Dir names, in the process that is the client of an NFSv4 server, what that has
+// for itself.
+const version4Dir = "RDMAFS_TEST_VERSION4"
+
+// version4Host runs its arguments as the only program of a machine.
+const version4Host = `mount -t tmpfs tmpfs /run && mkdir -p /run/ganesha && exec "$@"`
+
+// TestVersion4 mounts nfs-ganesha with NFSv4.1 and 4.2, over TCP. The server is on the client's host:
+// version 4 needs no other service of either.
+func TestVersion4(t *testing.T) {
+	if dir := os.Getenv(version4Dir); dir != "" {
+		version4(t, dir)
+		return
+	}
+	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
+	host, _ := netns.Hosts(t, 1500)
+	if _, err := exec.LookPath("ganesha.nfsd"); err != nil {
+		t.Skip("ganesha.nfsd is not installed (Debian: nfs-ganesha, nfs-ganesha-vfs)")
+	}
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "nsenter", "--net="+host.Path(), "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+		"--propagation", "private", "sh", "-c", version4Host, "machine", os.Args[0], "-test.run=^TestVersion4$", "-test.v")
+	cmd.Env = append(os.Environ(), version4Dir+"="+dir, BinaryEnv+"="+Binary(t))
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestVersion4") {
+		t.Errorf("the client: %v", err)
+	}
+}
+
+// server4 is nfs-ganesha. It exports data by the name /export/data, beneath a directory of its
+// pseudo file system.
+type server4 struct {
+	dir, data string
+	cmd       *exec.Cmd
+	ended     chan string
+}
+
+// lease is how long state is kept for a client that is silent, and how long a server that has
+// restarted grants nothing but what is reclaimed, in seconds.
+const lease = 5
+
+func newServer4(t *testing.T, dir string) *server4 {
+	t.Helper()
+	s := &server4{dir: dir, data: filepath.Join(dir, "data")}
+	for _, d := range []string{"data", "recovery"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conf := fmt.Sprintf(`NFS_CORE_PARAM { Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }
+NFS_KRB5 { Active_krb5 = false; }
+NFSv4 {
+	RecoveryBackend = fs; RecoveryRoot = "%[1]s/recovery"; Minor_Versions = 1, 2; Lease_Lifetime = %[3]d; Grace_Period = %[3]d;
+	Only_Numeric_Owners = true; Allow_Numeric_Owners = true;
+}
+EXPORT {
+	Export_Id = 1; Path = "%[2]s"; Pseudo = "/export/data"; Access_Type = RW; Protocols = 4; Transports = TCP; SecType = sys;
+	Squash = No_Root_Squash;
+	FSAL { Name = VFS; }
+}
+LOG { Default_Log_Level = EVENT; }
+`, dir, s.data, lease)
+	if err := os.WriteFile(filepath.Join(dir, "ganesha.conf"), []byte(conf), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.kill(t) })
+	s.start(t)
+	return s
+}
+
+// start returns when the server serves.
+func (s *server4) start(t *testing.T) {
+	t.Helper()
+	s.cmd = exec.Command("ganesha.nfsd", "-F", "-f", s.dir+"/ganesha.conf", "-L", "STDOUT", "-p", s.dir+"/pid")
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var ready chan struct{}
+	ready, s.ended = readGanesha(out)
+	awaitGanesha(t, ready, s.ended)
+}
+
+// kill ends the server as a crash does: what it had not written is lost, its clients are not told.
+func (s *server4) kill(t *testing.T) {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	log := <-s.ended
+	_ = s.cmd.Wait()
+	s.cmd = nil
+	if t.Failed() {
+		t.Logf("the server: %s", log)
+	}
+}
+
+// version4 is the client.
+func version4(t *testing.T, dir string) {
+	// The process that RandomOps starts needs no server.
+	var s *server4
+	if os.Getenv(randomEnv) == "" {
+		s = newServer4(t, dir)
+	}
+	mount := func(t *testing.T, words string) *Mounted {
+		return Mount(t, "127.0.0.1:/export/data", Options{Words: "proto=tcp," + words})
+	}
+	for _, vers := range []string{"4.1", "4.2"} {
+		t.Run(vers, func(t *testing.T) {
+			t.Run("random", func(t *testing.T) {
+				var m *Mounted
+				local := RandomOps(t, func() string {
+					m = mount(t, "vers="+vers)
+					return m.Dir
+				}, 4000)
+				if local == "" {
+					return
+				}
+				m.Umount(t)
+				for _, dir := range []string{s.data, mount(t, "vers="+vers).Dir} {
+					if err := randomops.Same(dir, local); err != nil {
+						t.Error(err)
+					}
+				}
+				emptied(t, s.data)
+			})
+			t.Run("posix", func(t *testing.T) {
+				m := mount(t, "vers="+vers+",allow_other")
+				posix.RunWithout(t, m.Dir, notOnGanesha)
+				if left, err := os.ReadDir(m.Dir); err != nil || len(left) > 0 {
+					t.Errorf("left over: %v, %v", left, err)
+				}
+			})
+			t.Run("crashes", func(t *testing.T) { crashes4(t, s, mount(t, "vers="+vers)) })
+		})
+	}
+	t.Run("highest", func(t *testing.T) {
+		m := mount(t, "vers=4")
+		if v := reports(t, m)[0].Version; v != "4.2" {
+			t.Errorf("vers=4 is version %s, and the server has 4.2", v)
+		}
+	})
+}
+
+// emptied removes what is in a directory.
+func emptied(t *testing.T, dir string) {
+	t.Helper()
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// crashes4 kills the server again and again under writers that hold locks. Each keeps its lock, and
+// what it has written is there at the end.
+func crashes4(t *testing.T, s *server4, m *Mounted) {
+	const writers, rounds, size = 3, 3, 1 << 20
+	var acknowledged [writers]atomic.Int64
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	for n := range writers {
+		all.Go(func() {
+			name := fmt.Sprint("writer", n)
+			if err := write4(filepath.Join(m.Dir, name), uint64(n), size, &stop, &acknowledged[n], filepath.Join(s.data, name)); err != nil {
+				t.Errorf("%s: %v", name, err)
+				stop.Store(true)
+			}
+		})
+	}
+	for range rounds {
+		// Every writer has got on since the last crash.
+		var marks [writers]int64
+		for n := range marks {
+			marks[n] = acknowledged[n].Load()
+		}
+		for n := range marks {
+			awaitThat(t, "a writer's progress", func() bool { return stop.Load() || acknowledged[n].Load() > marks[n] })
+		}
+		s.kill(t)
+		s.start(t)
+	}
+	stop.Store(true)
+	all.Wait()
+	emptied(t, s.data)
+}
+
+// write4 writes to a file that it has locked, and syncs it, until it is told to stop; the server's file is
+// then what was written.
+func write4(path string, seed uint64, size int, stop *atomic.Bool, acknowledged *atomic.Int64, atServer string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	whole := unix.Flock_t{Type: unix.F_WRLCK}
+	for err = syscall.EINTR; err == syscall.EINTR; {
+		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLKW, &whole)
+	}
+	if err != nil {
+		return fmt.Errorf("locking: %w", err)
+	}
+	r := rand.New(rand.NewPCG(4, seed))
+	want := make([]byte, size)
+	for last := false; !last; {
+		last = stop.Load()
+		for range 8 {
+			off := r.IntN(size)
+			b := want[off:min(size, off+1+r.IntN(100_000))]
+			for i := range b {
+				b[i] = byte(r.Uint32())
+			}
+			if _, err := f.WriteAt(b, int64(off)); err != nil {
+				return err
+			}
+		}
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		acknowledged.Add(1)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	got, err := os.ReadFile(atServer)
+	if err != nil {
+		return err
+	}
+	if int64(len(got)) != st.Size() || !bytes.Equal(got, want[:len(got)]) {
+		return fmt.Errorf("the server's file of %d bytes is not what was written, %d bytes", len(got), st.Size())
+	}
+	return nil
+}
