@@ -132,6 +132,7 @@ func (m *Mount) runAnswer() {
 	m.socket.RunServe(control.Mount{
 		Device: m.fs.Device(),
 		Stats:  func() any { return m.Report() },
+		Used:   func() any { return m.fs.Used() },
 		Sync: func(ctx context.Context) error {
 			err := m.session.Cache().Sync(ctx)
 			if err != nil {
