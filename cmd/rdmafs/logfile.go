@@ -48,7 +48,7 @@ func openBoundedLog(name string) (*boundedLog, error) {
 	return l, l.open()
 }
 
-// open opens the file; mu is held, or the log is not in use yet.
+// open opens the file, for Write and for a log that nobody has yet.
 func (l *boundedLog) open() error {
 	f, err := os.OpenFile(l.name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
