@@ -67,6 +67,7 @@ type FS struct {
 	mountPaths mountPaths
 	watch      watch
 	requests   requestCounts
+	use        use
 	pruner     sync.WaitGroup
 	kernel     *Kernel
 	server     server

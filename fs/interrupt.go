@@ -66,6 +66,7 @@ func (f *FS) begin(cancel <-chan struct{}, h *fuse.InHeader) *opContext {
 	c.checkAt, c.seen = time.Time{}, time.Time{}
 	c.opcode, c.node, c.f = h.Opcode, h.NodeId, f
 	f.requests.add(h.Opcode)
+	f.use.add(h.Pid, h.NodeId, 0, 0, 1)
 	return c
 }
 

@@ -101,6 +101,7 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	if err != nil {
 		return nil, errno(err)
 	}
+	f.use.add(in.Pid, in.NodeId, uint64(n), 0, 0)
 	if lent.Bytes() == nil {
 		return fuse.ReadResultData(buf[:n]), fuse.OK
 	}
@@ -128,6 +129,7 @@ func (f *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint3
 	if err != nil {
 		return 0, errno(err)
 	}
+	f.use.add(in.Pid, in.NodeId, 0, uint64(n), 0)
 	if file.Direct() && !mapped {
 		f.invalidateWritten(file.Inode(), int64(in.Offset), n)
 	}

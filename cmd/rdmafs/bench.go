@@ -45,6 +45,7 @@ const benchExamples = `  rdmafs bench /mnt                                      
   rdmafs bench server:/export -o rdma=iwarp              an export, over iWARP
   rdmafs bench server:/export -o proto=tcp --no-fuse     over TCP, without FUSE
   rdmafs bench server:/export --workloads '^create|^stat' --time 10s
+  rdmafs bench /mnt --html report.html                   a page with plots, to look at or to send
   rdmafs bench /mnt --size 4GiB --time 10m --json        for programs`
 
 // benchArgs is a bench command understood and checked.
@@ -56,7 +57,7 @@ type benchArgs struct {
 
 func newBenchCommand() *cobra.Command {
 	var words []string
-	var size, names string
+	var size, names, page string
 	var limit time.Duration
 	var noFUSE, asJSON bool
 	cmd := &cobra.Command{
@@ -72,12 +73,27 @@ func newBenchCommand() *cobra.Command {
 			if err := b.check(size, names, limit); err != nil {
 				return withCode(exitUsage, err)
 			}
+			var file *pageFile
+			if page != "" {
+				var err error
+				if file, err = newPageFile(page); err != nil {
+					return withCode(exitSystem, err)
+				}
+			}
 			if !asJSON {
 				b.cfg.Progress = progress(len(b.cfg.Workloads))
 			}
 			r, err := b.run()
 			if err != nil {
+				if file != nil {
+					file.drop()
+				}
 				return err
+			}
+			if file != nil {
+				if err := file.write(bench.Page(r)); err != nil {
+					return withCode(exitSystem, err)
+				}
 			}
 			if asJSON {
 				return plain.WriteJSON(cmd.OutOrStdout(), r)
@@ -91,6 +107,7 @@ func newBenchCommand() *cobra.Command {
 	f.StringVar(&size, "size", "256MiB", "of the large file: a number of MiB, or with KiB, MiB or GiB behind it")
 	f.DurationVar(&limit, "time", time.Minute, "that all is to take, about: 30s, 10m")
 	f.StringVar(&names, "workloads", ".", "regular expression for the names of the workloads to run")
+	f.StringVar(&page, "html", "", "write a report with plots to this file, too")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

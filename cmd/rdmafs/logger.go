@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/plain"
+	"github.com/rdmafs/rdmafs/internal/status"
 )
 
 // mountLog is the log of a mount.
@@ -21,6 +22,10 @@ type mountLog struct {
 	level *slog.LevelVar
 	// file is that of logfile=, nil without.
 	file *os.File
+	// place is where the log goes, as status.InForce has it.
+	place string
+	// own is the log of a daemon that has no other; nil otherwise.
+	own *boundedLog
 }
 
 // levels are those of options.LogLevels.
@@ -37,8 +42,8 @@ func (l *mountLog) set(word string) error {
 }
 
 // newLogger logs to the file of logfile=, to standard error in the foreground, and else to syslog, which journald
-// reads where there is one, with the level as its severity. Without a syslog the messages of a
-// daemon are dropped: nobody is there to read them. Each is one plain line, even if it quotes a server.
+// reads where there is one, with the level as its severity. Without a syslog a
+// daemon keeps a file of its own, of bounded size. Each is one plain line, even if it quotes a server.
 func newLogger(m *mountArgs) (*mountLog, error) {
 	l := &mountLog{level: new(slog.LevelVar)}
 	o := &m.Options
@@ -58,18 +63,43 @@ func newLogger(m *mountArgs) (*mountLog, error) {
 	if l.file == nil && !m.foreground {
 		s, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_NOTICE, "rdmafs")
 		if err != nil {
-			l.Logger = slog.New(slog.DiscardHandler)
-			return l, nil
+			return l, l.keep(o.LogFormat, m.dir)
 		}
+		l.place = status.LogSyslog
 		l.Logger = slog.New(l.syslog(s, o.LogFormat, m.dir))
 		return l, nil
 	}
 	to := io.Writer(os.Stderr)
+	l.place = status.LogStderr
 	if l.file != nil {
-		to = l.file
+		to, l.place = l.file, o.LogFile
 	}
 	l.Logger = slog.New(l.stream(to, o.LogFormat, m.dir))
 	return l, nil
+}
+
+// keep logs to a file in the runtime directory. Without one, messages are dropped: the mount
+// itself would fail for want of the directory.
+func (l *mountLog) keep(format, dir string) error {
+	l.Logger = slog.New(slog.DiscardHandler)
+	name, err := runtimeLog(dir)
+	if err != nil {
+		return nil
+	}
+	own, err := openBoundedLog(name)
+	if err != nil {
+		return fmt.Errorf("the log: %w", err)
+	}
+	l.own, l.place = own, name
+	l.Logger = slog.New(l.stream(own, format, dir))
+	return nil
+}
+
+// ended is called when the mount has ended: only what went wrong need be explained.
+func (l *mountLog) ended(err error) {
+	if l.own != nil && err == nil {
+		l.own.remove()
+	}
 }
 
 // stream writes lines with their time.

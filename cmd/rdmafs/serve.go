@@ -70,7 +70,7 @@ func (m *mountArgs) serve() error {
 	}
 	inBackground := false
 	mounted, err := serve.Start(ctx, serve.Config{
-		Config: m.Config, Dir: m.dir, Device: m.device, Debug: m.debug, SetLog: log.set, Replace: m.dead,
+		Config: m.Config, Dir: m.dir, Device: m.device, Debug: m.debug, SetLog: log.set, LogPlace: log.place, Ended: log.ended, Replace: m.dead,
 		Busy: func(err error) {
 			log.Warn(fmt.Sprintf("cannot unmount on signal: %v (a second signal ends the process and loses unwritten data)", err))
 		},

@@ -2,9 +2,13 @@ package main
 
 import (
 	"bytes"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rdmafs/rdmafs/internal/status"
 	"github.com/rdmafs/rdmafs/transport/account"
@@ -36,5 +40,46 @@ func TestTopRows(t *testing.T) {
 	var b bytes.Buffer
 	if err := printTop(&b, []topRow{{mount: listed{MountPoint: "/\x1b[2J\n", State: "\u202e"}}}); err != nil || strings.ContainsAny(b.String(), "\x1b\u202e") {
 		t.Errorf("%q, %v", b.String(), err)
+	}
+}
+
+// TestRecording: of what top sees a page is made; the first report is of the time since the mount and
+// is left out, and a long recording does not grow.
+func TestRecording(t *testing.T) {
+	before, begin := make(map[string]status.Report), time.Unix(1000, 0)
+	r := &recording{begin: begin}
+	const rounds = 3 * maxMoments
+	for k := range uint64(rounds + 1) {
+		r.add(topRows([]listed{sample("/<a>", 100+7*k, 10+float64(k)), {MountPoint: "/silent", State: stateStuck}}, before), begin.Add(time.Duration(k)*time.Second))
+	}
+	m := r.mounts[0]
+	var calls, seconds float64
+	for _, o := range m.moments {
+		calls += o.calls
+		seconds += o.seconds
+	}
+	if len(r.mounts) != 1 || len(m.moments) >= maxMoments || calls != 7*rounds || math.Abs(seconds-rounds) > 1e-6 || m.procedures[0].Calls != 7*rounds {
+		t.Errorf("%d mounts, %d moments, %v calls in %v s, %+v", len(r.mounts), len(m.moments), calls, seconds, m.procedures)
+	}
+	if n := m.procedures[0].Execution.Count(); n != 7*rounds {
+		t.Errorf("%d times", n)
+	}
+	file := filepath.Join(t.TempDir(), "report.html")
+	p, err := newPageFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.write(r.page(begin.Add(rounds * time.Second))); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil || strings.Count(string(b), "<svg") != 6 || strings.Contains(string(b), "<a>") || !strings.Contains(string(b), "NFS READ") || len(b) > 1<<20 {
+		t.Errorf("%d bytes, %v: %.2000s", len(b), err, b)
+	}
+	if l, err := os.ReadDir(filepath.Dir(file)); err != nil || len(l) != 1 {
+		t.Errorf("%v, %v", l, err)
+	}
+	if _, err := newPageFile("/nonexistent/report.html"); err == nil {
+		t.Error("a file in no directory")
 	}
 }

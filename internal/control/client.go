@@ -56,6 +56,12 @@ func StatsWithin(mountPoint string, within time.Duration) ([]byte, error) {
 	return askWithin(addressesOf(mountPoint), request("stats", deviceAt(mountPoint)), within)
 }
 
+// Used has the daemon of the mount that is at a mount point now report, in JSON, what
+// processes ask of files, and count that from now on.
+func Used(mountPoint string, within time.Duration) ([]byte, error) {
+	return askWithin(addressesOf(mountPoint), request("used", deviceAt(mountPoint)), within)
+}
+
 // SetLog has the daemon of the mount that is at a mount point now log from a level up. failed is what it says went
 // wrong, "" if nothing.
 func SetLog(mountPoint, level string) (failed string, err error) {

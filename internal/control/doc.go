@@ -6,6 +6,7 @@
 // is one word and a newline:
 //
 //	stats   a JSON object, and the end of the connection
+//	used    the same, of what processes ask of files; the first request begins to count
 //	wait    "waiting"; the connection ends when the mount has ended and its
 //	        data is safe, with a line before it if that failed
 //	sync    "waiting"; when everything written is safe on the server "done",

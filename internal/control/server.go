@@ -25,6 +25,8 @@ type Mount struct {
 	Device string
 	// Stats returns what "stats" is answered with, as JSON.
 	Stats func() any
+	// Used returns what "used" is answered with, likewise; nil if that is not counted.
+	Used func() any
 	// Sync makes everything written safe on the server; nil when there is nothing
 	// to sync.
 	Sync func(context.Context) error
@@ -167,6 +169,10 @@ func (s *Server) runAnswer(conn net.Conn) {
 	switch word {
 	case "stats":
 		answerStats(conn, s.mount.Stats())
+	case "used":
+		if s.mount.Used != nil {
+			answerStats(conn, s.mount.Used())
+		}
 	case "abort":
 		s.mount.Abort()
 		_, _ = io.WriteString(conn, ok+"\n")

@@ -40,6 +40,9 @@ func (m *Mount) Serve(ctx context.Context) error {
 	} else {
 		m.cfg.Log.Info(success)
 	}
+	if m.cfg.Ended != nil {
+		m.cfg.Ended(err)
+	}
 	m.socket.Finish(err)
 	<-m.answered
 	return err

@@ -24,6 +24,11 @@ type Config struct {
 	Debug bool
 	// SetLog, if set, changes the level from which on Log logs.
 	SetLog func(level string) error
+	// Ended, if set, is called with what Serve is about to return, before those are told who wait
+	// for the end.
+	Ended func(error)
+	// LogPlace is where Log goes, for Report.
+	LogPlace string
 	// Busy, if set, is called with the reason when the context of Serve has ended and
 	// the mount cannot be unmounted, as files on it are open: it goes on until somebody
 	// unmounts it.
@@ -91,7 +96,11 @@ func Start(ctx context.Context, cfg Config) (*Mount, error) {
 }
 
 // Report is what "stats" is answered with.
-func (m *Mount) Report() status.Report { return status.Of(m.session, m.cfg.Dir, m.fs) }
+func (m *Mount) Report() status.Report {
+	r := status.Of(m.session, m.cfg.Dir, m.fs)
+	r.LogPlace = m.cfg.LogPlace
+	return r
+}
 
 // Session is what is mounted.
 func (m *Mount) Session() *session.Session { return m.session }
@@ -123,6 +132,7 @@ func (m *Mount) runAnswer() {
 	m.socket.RunServe(control.Mount{
 		Device: m.fs.Device(),
 		Stats:  func() any { return m.Report() },
+		Used:   func() any { return m.fs.Used() },
 		Sync: func(ctx context.Context) error {
 			err := m.session.Cache().Sync(ctx)
 			if err != nil {

@@ -38,8 +38,8 @@ func PrintInForce(to io.Writer, s InForce) error {
 	} else {
 		plain.Fprintf(w, "attributes\tcached for %g to %g s, of directories %g to %g s\n", a.AcRegMin, a.AcRegMax, a.AcDirMin, a.AcDirMax)
 	}
-	if s.Debug {
-		plain.Fprintf(w, "log\tlevel debug\n")
+	if s.LogPlace != "" {
+		plain.Fprintf(w, "log\t%s%s\n", s.LogPlace, choose(s.Debug, ", level debug", ""))
 	}
 	printLocks(w, &s)
 	plain.Fprintf(w, "buffers\tup to %d MiB\n", s.Buffers>>20)

@@ -54,8 +54,9 @@ type InForce struct {
 	ReadOnly   bool             `json:"read_only"`
 	Soft       bool             `json:"soft"`
 	Attributes Attributes       `json:"attributes"`
-	Debug      bool             `json:"debug"` // the log tells more
-	Timeo      float64          `json:"timeo"` // seconds
+	Debug      bool             `json:"debug"`               // the log tells more
+	LogPlace   string           `json:"log_place,omitempty"` // LogSyslog, LogStderr or a file
+	Timeo      float64          `json:"timeo"`               // seconds
 	Retrans    int              `json:"retrans"`
 	Locks      string           `json:"locks"`               // which are the server's: "all", "fcntl", "flock" or "none"
 	LockNote   string           `json:"lock_note,omitempty"` // why the server's fail
@@ -63,6 +64,12 @@ type InForce struct {
 	Buffers    int              `json:"buffers"`             // bytes that the buffers may take
 	Note       string           `json:"note,omitempty"`      // why that is less than usual
 }
+
+// Where logs go that are no files.
+const (
+	LogSyslog = "syslog"
+	LogStderr = "stderr"
+)
 
 // Attributes is for how many seconds they are fresh.
 type Attributes struct {
