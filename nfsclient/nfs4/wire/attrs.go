@@ -16,7 +16,8 @@ type SetTime struct {
 	Time Time
 }
 
-// Attrs is fattr4: the values of the attributes that Mask has (RFC 8881 section 5.8).
+// Attrs is fattr4: the values of the attributes that Mask has (RFC 8881 section 5.8). To
+// encode one that has no field is a programming error.
 type Attrs struct {
 	Mask Bitmap
 	// Err is set by parsing when the list has an attribute that this package does not
@@ -167,6 +168,9 @@ func parseStrings(r *xdr.Reader) (list []string) {
 }
 
 func (l *FSLocations) append(w *xdr.Writer) {
+	if l == nil {
+		l = &FSLocations{}
+	}
 	appendStrings(w, l.Root)
 	w.Uint32(uint32(len(l.Locations)))
 	for i := range l.Locations {

@@ -2,21 +2,16 @@ package wire
 
 import "github.com/rdmafs/rdmafs/transport/xdr"
 
-// rangeArgs is a range of a file.
-type rangeArgs struct {
-	Stateid        Stateid
-	Offset, Length uint64
+// appendRange and parseRange are the arguments of ALLOCATE and DEALLOCATE.
+func appendRange(w *xdr.Writer, st *Stateid, off, n uint64) {
+	st.append(w)
+	w.Uint64(off)
+	w.Uint64(n)
 }
 
-func (a *rangeArgs) append(w *xdr.Writer) {
-	a.Stateid.append(w)
-	w.Uint64(a.Offset)
-	w.Uint64(a.Length)
-}
-
-func (a *rangeArgs) parse(r *xdr.Reader) {
-	a.Stateid.parse(r)
-	a.Offset, a.Length = r.Uint64(), r.Uint64()
+func parseRange(r *xdr.Reader, st *Stateid) (off, n uint64) {
+	st.parse(r)
+	return r.Uint64(), r.Uint64()
 }
 
 // Allocate is ALLOCATE (RFC 7862 section 15.1).
@@ -28,15 +23,8 @@ type Allocate struct {
 
 func (*Allocate) Op() Op { return OpAllocate }
 
-func (o *Allocate) AppendArgs(w *xdr.Writer) {
-	(&rangeArgs{o.Stateid, o.Offset, o.Length}).append(w)
-}
-
-func (o *Allocate) ParseArgs(r *xdr.Reader) {
-	var a rangeArgs
-	a.parse(r)
-	o.Stateid, o.Offset, o.Length = a.Stateid, a.Offset, a.Length
-}
+func (o *Allocate) AppendArgs(w *xdr.Writer) { appendRange(w, &o.Stateid, o.Offset, o.Length) }
+func (o *Allocate) ParseArgs(r *xdr.Reader)  { o.Offset, o.Length = parseRange(r, &o.Stateid) }
 
 // Deallocate is DEALLOCATE (section 15.4).
 type Deallocate struct {
@@ -47,15 +35,8 @@ type Deallocate struct {
 
 func (*Deallocate) Op() Op { return OpDeallocate }
 
-func (o *Deallocate) AppendArgs(w *xdr.Writer) {
-	(&rangeArgs{o.Stateid, o.Offset, o.Length}).append(w)
-}
-
-func (o *Deallocate) ParseArgs(r *xdr.Reader) {
-	var a rangeArgs
-	a.parse(r)
-	o.Stateid, o.Offset, o.Length = a.Stateid, a.Offset, a.Length
-}
+func (o *Deallocate) AppendArgs(w *xdr.Writer) { appendRange(w, &o.Stateid, o.Offset, o.Length) }
+func (o *Deallocate) ParseArgs(r *xdr.Reader)  { o.Offset, o.Length = parseRange(r, &o.Stateid) }
 
 // Seek is SEEK (section 15.11): where the first data, or the first hole, begins at Offset
 // or behind it.

@@ -87,6 +87,9 @@ func TestReplyMaxIsReached(t *testing.T) {
 
 // Each attribute is as large as its entry in attrSizes says, at most.
 func TestAttrSizes(t *testing.T) {
+	if n := attrsMax(allAttrs.Mask); n > maxAttrs {
+		t.Errorf("all attributes have %d bytes, a list is refused above %d", n, maxAttrs)
+	}
 	for n, size := range attrSizes {
 		a := allAttrs
 		a.Mask = BitmapOf(AttrNum(n))

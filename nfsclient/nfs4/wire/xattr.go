@@ -9,7 +9,7 @@ import (
 type GetXattr struct {
 	Name string
 	// Limit is the largest value to take, in bytes, at most MaxXattr; 0 stands for
-	// MaxXattr. It is not part of the message.
+	// MaxXattr. It is not part of the message: a larger value makes the reply malformed.
 	Limit int
 	// Results.
 	Value []byte
