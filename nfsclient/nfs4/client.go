@@ -170,6 +170,11 @@ func (c *Client) finish(ctx context.Context, f func(ctx context.Context) error, 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	return c.surely(ctx, f, undo)
+}
+
+// surely is finish for what is to be done even if ctx has ended already: to give something back.
+func (c *Client) surely(ctx context.Context, f func(ctx context.Context) error, undo func(ctx context.Context)) error {
 	done, given := make(chan error), make(chan struct{})
 	if !c.state.spawn(&c.running, func() { c.runFinish(f, undo, done, given) }) {
 		return transport.ErrClosed

@@ -54,8 +54,6 @@ const (
 	unknownIO = 8 << 10
 	minIO     = 1 << 10
 	pageSize  = 4 << 10
-	// headIO is the room for all but the data in a message that carries a read or write.
-	headIO = 4 << 10
 
 	readDirSize = 64 << 10
 	// growReadDir bounds a part of a directory when an entry is too large for readDirSize.

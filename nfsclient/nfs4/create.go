@@ -28,6 +28,8 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 	if err := c.checkName("CREATE", name); err != nil {
 		return nfsclient.Made{}, err
 	}
+	// refused: the server has made nothing.
+	var refused bool
 	try := func(exclusiveAttrs wire.Bitmap) (m nfsclient.Made, err error) {
 		x, err := c.creation(cr, dir, name, s, exclusive, exclusiveAttrs, mode)
 		if err != nil {
@@ -36,6 +38,7 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 		var made nfsclient.Made
 		err = c.finish(ctx, func(ctx context.Context) (err error) {
 			made, err = c.create(ctx, cr, dir, name, x, mode)
+			refused = !x.q.has(x.q.at)
 			return err
 		}, func(ctx context.Context) {
 			if mode != 0 {
@@ -48,11 +51,11 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 		return made, nil
 	}
 	m, err := try(c.fs.exclusive)
-	if st, _ := nfsclient.StatusOf(err); exclusive && (st == nfsclient.ErrInval || st == nfsclient.ErrNotSupp) && !c.fs.exclusive.Empty() {
+	if st, _ := nfsclient.StatusOf(err); exclusive && (st == nfsclient.ErrInval || st == nfsclient.ErrNotSupp) && refused && !c.fs.exclusive.Empty() {
 		// Another file system below the root may take other attributes.
 		m, err = try(wire.Bitmap{})
 	}
-	if isBadOwner(err) && c.owners.refused() {
+	if isBadOwner(err) && refused && c.owners.refused() {
 		m, err = try(c.fs.exclusive)
 	}
 	return m, settle(err)

@@ -26,8 +26,8 @@
 //
 // # Goroutines and locks
 //
-// finish starts a goroutine for a call that must not be left in between, recover one to tell the
-// Watcher; Close joins them. Turns of one opening (openState.turn) and of one owner's locks
+// finish starts a goroutine for a call that must not be left in between, tellLost and revive one to tell
+// the Watcher, so that no turn is held meanwhile; Close joins them. Turns of one opening (openState.turn) and of one owner's locks
 // (lockState.turn) are held over calls, in this order; recover, for which such calls wait, takes none.
 // stateTable.mu is innermost, and nothing is called under it. watcher.mu is held while the Watcher is
 // called.

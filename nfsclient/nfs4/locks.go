@@ -31,8 +31,16 @@ type lockState struct {
 	sid   wire.Stateid
 	known bool
 	set   ranges.Set
-	// losses counts how often locks of this owner were lost.
+	// losses counts how often locks of this owner were lost; told is closed when the Watcher has been
+	// told of the last.
 	losses uint64
+	told   chan struct{}
+}
+
+// lockLoss is a loss of an owner's locks, of which the Watcher is to be told.
+type lockLoss struct {
+	lockKey
+	told chan struct{}
 }
 
 // ErrLockLost is the error of Watcher.Lost for a lock that the server has lost.
@@ -98,7 +106,7 @@ func (c *Client) SetLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Han
 	}
 	k := lockKey{h, owner}
 	if l.Type == nfsclient.Unlocked {
-		return c.finish(ctx, func(ctx context.Context) error { return settle(c.unlock(ctx, cr, k, l.First, l.Last)) }, nil)
+		return c.surely(ctx, func(ctx context.Context) error { return settle(c.unlock(ctx, cr, k, l.First, l.Last)) }, nil)
 	}
 	if o == nil {
 		return fmt.Errorf("LOCK: the file is not open: %w", syscall.EBADF)
@@ -106,6 +114,9 @@ func (c *Client) SetLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Han
 	var before ranges.Set
 	return c.finish(ctx, func(ctx context.Context) (err error) {
 		before, err = c.lock(ctx, cr, k, o, ranges.Range{First: l.First, Last: l.Last, Exclusive: l.Type == nfsclient.WriteLock})
+		if err == nil {
+			c.awaitTold(k)
+		}
 		return settle(err)
 	}, func(ctx context.Context) { c.restore(ctx, cr, k, o, l, before) })
 }
@@ -195,7 +206,7 @@ func (c *Client) findOut(ctx context.Context, l *lockState, o *openState, op *wi
 	}
 	t := &c.state
 	t.mu.Lock()
-	var gone []lockKey
+	var gone []lockLoss
 	if l.known && l.sid.Other == op.LockStateid.Other {
 		gone = l.lose(nil)
 	}
@@ -205,9 +216,10 @@ func (c *Client) findOut(ctx context.Context, l *lockState, o *openState, op *wi
 }
 
 // lose forgets what the owner had; stateTable.mu is held.
-func (l *lockState) lose(gone []lockKey) []lockKey {
+func (l *lockState) lose(gone []lockLoss) []lockLoss {
 	if len(l.set) > 0 {
-		gone = append(gone, l.lockKey)
+		l.told = make(chan struct{})
+		gone = append(gone, lockLoss{l.lockKey, l.told})
 	}
 	l.known, l.set, l.open = false, nil, nil
 	l.losses++
@@ -215,7 +227,7 @@ func (l *lockState) lose(gone []lockKey) []lockKey {
 }
 
 // loseLocks is lose for all that was locked through o; mu is held.
-func (t *stateTable) loseLocks(o *openState) (gone []lockKey) {
+func (t *stateTable) loseLocks(o *openState) (gone []lockLoss) {
 	for _, l := range t.locks {
 		if l.open == o {
 			gone = l.lose(gone)
@@ -224,11 +236,39 @@ func (t *stateTable) loseLocks(o *openState) (gone []lockKey) {
 	return gone
 }
 
-// tellLost tells the Watcher of lost locks.
-func (c *Client) tellLost(gone []lockKey) {
+// tellLost has the Watcher told of lost locks, on a goroutine of its own: it may make calls that wait
+// for a recovery, or for a turn.
+func (c *Client) tellLost(gone []lockLoss) {
+	if len(gone) > 0 && !c.state.spawn(&c.running, func() { c.runTell(gone) }) {
+		for _, g := range gone {
+			close(g.told) // nobody is there any more to hear it
+		}
+	}
+}
+
+func (c *Client) runTell(gone []lockLoss) {
 	for i := range gone {
 		c.cf.Log.Warn(fmt.Sprintf("%s: the server has lost a lock of a file", c.cf.Host))
 		c.watcher.lost(gone[i].h, &gone[i].owner, ErrLockLost)
+		close(gone[i].told)
+	}
+}
+
+// awaitTold waits until the Watcher has been told of the losses of an owner that has a lock again: told
+// later, it would take that one for lost.
+func (c *Client) awaitTold(k lockKey) {
+	c.state.mu.Lock()
+	var told chan struct{}
+	if l := c.state.locks[k]; l != nil {
+		told = l.told
+	}
+	c.state.mu.Unlock()
+	if told == nil {
+		return
+	}
+	select {
+	case <-told:
+	case <-c.life.Done():
 	}
 }
 
@@ -289,7 +329,7 @@ func (c *Client) unlockTurn(ctx context.Context, cr nfsclient.Cred, l *lockState
 			continue
 		}
 		// What is left of the owner's locks is gone too.
-		var gone []lockKey
+		var gone []lockLoss
 		if l.set = l.set.Unlock(first, last); l.known {
 			gone = l.lose(gone)
 		}

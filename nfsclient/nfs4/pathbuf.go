@@ -8,7 +8,7 @@ import (
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
 
-// pathCount is how many READLINKs and SYMLINKs can be under way at once; more
+// pathCount is how many SYMLINKs can be under way at once; more
 // wait.
 const pathCount = 16
 

@@ -97,7 +97,7 @@ func (c *Client) reclaimLocks(ctx context.Context, r *session.Recovery, o *openS
 		all = append(all, l)
 	}
 	t.mu.Unlock()
-	var gone []lockKey
+	var gone []lockLoss
 	for _, l := range all {
 		t.mu.Lock()
 		set, open := l.set, o.sid
@@ -117,10 +117,7 @@ func (c *Client) reclaimLocks(ctx context.Context, r *session.Recovery, o *openS
 			t.mu.Unlock()
 		}
 	}
-	// Not here: the Watcher may make calls, which wait for the recovery.
-	if len(gone) > 0 {
-		t.spawn(&c.running, func() { c.tellLost(gone) })
-	}
+	c.tellLost(gone)
 	return len(gone), nil
 }
 
@@ -207,7 +204,7 @@ func (c *Client) revoked(ctx context.Context, r *session.Recovery, sid wire.Stat
 	}
 	t := &c.state
 	t.mu.Lock()
-	var gone []lockKey
+	var gone []lockLoss
 	if o != nil && o.sid.Other == sid.Other {
 		o.stale = true
 		gone = t.loseLocks(o)
@@ -216,8 +213,6 @@ func (c *Client) revoked(ctx context.Context, r *session.Recovery, sid wire.Stat
 		gone = l.lose(gone)
 	}
 	t.mu.Unlock()
-	if len(gone) > 0 {
-		t.spawn(&c.running, func() { c.tellLost(gone) })
-	}
+	c.tellLost(gone)
 	return nil
 }

@@ -164,7 +164,7 @@ func (c *Client) revive(ctx context.Context, o *openState, used wire.Stateid) er
 		t.mu.Lock()
 		o.lost = lost
 		t.mu.Unlock()
-		c.watcher.lost(o.h, nil, lost)
+		t.spawn(&c.running, func() { c.watcher.lost(o.h, nil, lost) })
 		return lost
 	}
 	return err
@@ -264,7 +264,7 @@ func (c *Client) CloseFile(ctx context.Context, _ nfsclient.Cred, _ nfsclient.Ha
 	if err != nil || o == nil {
 		return err
 	}
-	return c.finish(ctx, func(ctx context.Context) error { return settle(c.close(ctx, o)) }, nil)
+	return c.surely(ctx, func(ctx context.Context) error { return settle(c.close(ctx, o)) }, nil)
 }
 
 func (c *Client) closeLogged(ctx context.Context, o *openState) {
