@@ -84,13 +84,16 @@ func (f *FS) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(*opContext, 
 	if err != nil {
 		return errno(err)
 	}
+	given := in.Offset
+	defer func() { d.Given(given) }()
 	for len(entries) > 0 {
 		for _, e := range entries {
 			if !add(ctx, e) {
 				return fuse.OK
 			}
+			given = e.Off
 		}
-		entries = d.Held(entries[len(entries)-1].Off)
+		entries = d.Held(given)
 	}
 	return fuse.OK
 }
