@@ -170,6 +170,13 @@ func (d *Dir) Held(off uint64) []Dirent {
 	return list
 }
 
+// Known is Lookup of a name for who has opened d, if that needs no call to the server and
+// the name exists.
+func (d *Dir) Known(name string) (Entry, bool) {
+	e, err, ok := d.c.lookupCached(&d.cr, d.i, name, true)
+	return e, ok && err == nil
+}
+
 // enter makes p the part in use, unless the cookies form a cycle.
 func (d *Dir) enter(p *dirPart, list []Dirent) error {
 	if p == d.in && len(list) < len(p.list) {
