@@ -68,6 +68,7 @@ func (f *File) next(ctx context.Context) (*dirEntry, error) {
 			if l.end {
 				return nil, io.EOF
 			}
+			f.dir.Given(l.off)
 			part, err := f.dir.Next(ctx, l.off)
 			if err != nil {
 				return nil, err

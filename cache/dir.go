@@ -17,6 +17,13 @@ type Dir struct {
 	// again: held is of the opening before, and as good as read now.
 	again bool
 	last  reading // of the part that was read last
+
+	// given is where the reader was left, 0 if that is unknown; ahead is the part that is
+	// read ahead, or nil; wasted: one was of no use.
+	given  uint64
+	ahead  *aheadPart
+	wasted bool
+
 	// in is the part that the last result came from, rounds is of the cookies
 	// behind the parts since the listing was begun or went on elsewhere.
 	in     *dirPart
@@ -91,16 +98,37 @@ func (d *Dir) Close() {
 // rewinddir(3) wants the directory as it is now. The result is valid until the next
 // call.
 func (d *Dir) Next(ctx context.Context, off uint64) ([]Dirent, error) {
-	if off == 0 && !d.again {
-		d.held.reset()
+	readsOn := off != 0 && off == d.given
+	d.given = 0
+	if off == 0 {
+		if !d.again {
+			d.held.reset()
+		}
+		d.ahead, d.wasted = nil, false
 	}
 	d.again = false
 	if off == 0 || d.in == nil || !d.in.has(off) {
 		d.in, d.rounds = nil, rounds{}
 	}
-	if p, list, ok := d.held.behind(off); ok {
-		return list, d.enter(p, list)
+	p, list, ok := d.held.behind(off)
+	if !ok {
+		var err error
+		if p, err = d.fetch(ctx, off); err != nil {
+			return nil, err
+		}
+		list = p.list
 	}
+	if err := d.enter(p, list); err != nil {
+		return nil, err
+	}
+	if readsOn {
+		d.readAhead(p)
+	}
+	return list, nil
+}
+
+// fetch is the part behind off, which is not held.
+func (d *Dir) fetch(ctx context.Context, off uint64) (*dirPart, error) {
 	cookie := off
 	if off == dotOff || off == dotdotOff {
 		cookie = 0
@@ -109,7 +137,10 @@ func (d *Dir) Next(ctx context.Context, off uint64) ([]Dirent, error) {
 	if cookie != 0 {
 		v = d.held.verifier
 	}
-	part, err := d.read(ctx, nfsclient.DirPos{Cookie: cookie, Verifier: v})
+	part, ok, err := d.takeAhead(ctx, off)
+	if !ok && err == nil {
+		part, err = d.read(ctx, nfsclient.DirPos{Cookie: cookie, Verifier: v})
+	}
 	if s, ok := nfsclient.StatusOf(err); ok && s == nfsclient.ErrBadCookie && cookie != 0 {
 		return d.restart(ctx, off)
 	}
@@ -127,8 +158,7 @@ func (d *Dir) Next(ctx context.Context, off uint64) ([]Dirent, error) {
 			seen = 0
 		}
 	}
-	p := d.keep(off, part, seen)
-	return p.list, d.enter(p, p.list)
+	return d.keep(off, part, seen), nil
 }
 
 // Held is Next if that needs no call to the server, else nothing.
@@ -138,6 +168,13 @@ func (d *Dir) Held(off uint64) []Dirent {
 		return nil
 	}
 	return list
+}
+
+// Known is Lookup of a name for who has opened d, if that needs no call to the server and
+// the name exists.
+func (d *Dir) Known(name string) (Entry, bool) {
+	e, err, ok := d.c.lookupCached(&d.cr, d.i, name, true)
+	return e, ok && err == nil
 }
 
 // enter makes p the part in use, unless the cookies form a cycle.
@@ -192,7 +229,7 @@ func hasDots(l []nfsclient.Dirent) bool {
 // restart reads the directory from its start to behind off, whose cookie the server
 // no longer knows. If off itself is gone, as many entries are skipped as were seen
 // before it, provided that a part ended with it.
-func (d *Dir) restart(ctx context.Context, off uint64) ([]Dirent, error) {
+func (d *Dir) restart(ctx context.Context, off uint64) (*dirPart, error) {
 	skip := d.held.before(off)
 	d.held.reset()
 	d.in, d.rounds = nil, rounds{}
@@ -221,8 +258,7 @@ func (d *Dir) restart(ctx context.Context, off uint64) ([]Dirent, error) {
 		}
 		count += n
 		if found && (len(part.Entries) > 0 || part.EOF) {
-			p := d.keep(off, part, count)
-			return p.list, d.enter(p, p.list)
+			return d.keep(off, part, count), nil
 		}
 		if behind == nil && skip > 0 && count > skip {
 			behind = part.Entries[n-(count-skip):]
@@ -230,8 +266,7 @@ func (d *Dir) restart(ctx context.Context, off uint64) ([]Dirent, error) {
 		if part.EOF {
 			part.Entries = behind
 			part.EOF = len(behind) == 0 || behind[len(behind)-1].Cookie == last
-			p := d.keep(off, part, min(count, skip+uint64(len(behind))))
-			return p.list, d.enter(p, p.list)
+			return d.keep(off, part, min(count, skip+uint64(len(behind)))), nil
 		}
 		if seen.add(last) {
 			return nil, fmt.Errorf("%w: directory without end, the cookie %#x again", ErrServer, last)
@@ -241,24 +276,28 @@ func (d *Dir) restart(ctx context.Context, off uint64) ([]Dirent, error) {
 }
 
 // read reads one part and keeps what it says of names and attributes.
-func (d *Dir) read(ctx context.Context, pos nfsclient.DirPos) (nfsclient.DirPart, error) {
-	st := d.c.stamp()
-	part, err := d.c.cl.ReadDir(ctx, d.cr, d.i.h, pos, true)
+func (d *Dir) read(ctx context.Context, pos nfsclient.DirPos) (part nfsclient.DirPart, err error) {
+	part, d.last, err = d.c.readPart(ctx, d.cr, d.i, pos)
+	return part, err
+}
+
+// readPart is Dir.read. It says when the part was read, too.
+func (c *Cache) readPart(ctx context.Context, cr nfsclient.Cred, dir *Inode, pos nfsclient.DirPos) (nfsclient.DirPart, reading, error) {
+	r := reading{at: c.stamp()}
+	part, err := c.cl.ReadDir(ctx, cr, dir.h, pos, true)
 	if err != nil {
-		d.i.failed(err)
-		return part, err
+		dir.failed(err)
+		return part, r, err
 	}
-	d.last = reading{at: st, agreed: d.learn(st, &part)}
-	if d.last.agreed {
-		d.last.change = part.Dir.Change
+	if r.agreed = c.learn(dir, r.at, &part); r.agreed {
+		r.change = part.Dir.Change
 	}
-	return part, nil
+	return part, r, nil
 }
 
 // learn caches the attributes and names of a part, and sets the inode numbers of
 // files that are known. It reports whether they are of the directory's known state.
-func (d *Dir) learn(st stamp, p *nfsclient.DirPart) (agreed bool) {
-	c, dir := d.c, d.i
+func (c *Cache) learn(dir *Inode, st stamp, p *nfsclient.DirPart) (agreed bool) {
 	kids := make([]*Inode, len(p.Entries))
 	for k := range p.Entries {
 		e := &p.Entries[k]

@@ -27,6 +27,11 @@ func listAll(t testing.TB, c *Cache, step int) map[string]int {
 	}
 }
 
+// knownOf is Dir.Known for alice in the root.
+func knownOf(c *Cache, name string) (Entry, bool) {
+	return (&Dir{c: c, i: c.Root(), cr: alice}).Known(name)
+}
+
 func bigDir(t testing.TB, srv *fake, n int) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -94,7 +99,7 @@ func TestListingAsksForNoName(t *testing.T) {
 	list := func(t *testing.T, srv *fake, c *Cache) {
 		before := srv.total()
 		for name := range listAll(t, c, 1000) {
-			if e, ok := c.Known(alice, c.Root(), name); ok {
+			if e, ok := knownOf(c, name); ok {
 				c.Forget(e.Inode, 1)
 			}
 		}
@@ -409,14 +414,14 @@ func TestKnown(t *testing.T) {
 	listAll(t, c, 1000)
 	before := srv.total()
 	for _, fresh := range []bool{true, false} {
-		e, ok := c.Known(alice, c.Root(), "file00007")
+		e, ok := knownOf(c, "file00007")
 		if ok != fresh {
 			t.Errorf("known: %v, want %v", ok, fresh)
 		}
 		if ok {
 			c.Forget(e.Inode, 1)
 		}
-		if _, ok := c.Known(alice, c.Root(), "other"); ok {
+		if _, ok := knownOf(c, "other"); ok {
 			t.Error("a name that is not there is known")
 		}
 		clock = clock.Add(cf.AcDirMax + time.Hour)

@@ -38,7 +38,7 @@ func TestChangeAfterListing(t *testing.T) {
 	mkdir("a")
 	told("without a listing", 0)
 	for range 2 {
-		found, ok := c.Known(alice, c.Root(), "dir")
+		found, ok := knownOf(c, "dir")
 		if !ok || found.AttrTTL == 0 {
 			t.Fatalf("known %v, attributes for %v", ok, found.AttrTTL)
 		}
@@ -51,7 +51,7 @@ func TestChangeAfterListing(t *testing.T) {
 	// While a change is under way, no attributes are given that could be kept.
 	srv.hook = func(op string, done bool) error {
 		if op == "MKDIR" && !done {
-			if found, ok := c.Known(alice, c.Root(), "dir"); ok && found.AttrTTL != 0 {
+			if found, ok := knownOf(c, "dir"); ok && found.AttrTTL != 0 {
 				t.Errorf("during a change attributes are given for %v", found.AttrTTL)
 			}
 		}

@@ -63,7 +63,9 @@
 // second walk along a path that was replaced finds the new one.
 //
 // Reading a directory costs one ACCESS when it is opened and one READDIRPLUS a part:
-// no name is looked up for it. What READDIRPLUS returns is served to the lookups that
+// no name is looked up for it. For who reads on, the part that follows is asked for before it is
+// wanted (Dir.Given); what is older then than acregmin, or of another state of the directory
+// than the known one, is read again. What READDIRPLUS returns is served to the lookups that
 // follow, as long as it is fresh. The listing of a directory that is closed is kept for who
 // opens it again at once (relist).
 // The first change of ours in a directory after a listing that showed it makes the
@@ -133,13 +135,13 @@
 // quarter of the pool alone. When someone waits for memory, what was read
 // ahead is dropped and everything is sent and committed; neither needs a
 // buffer, so there is always an end to the wait. An open directory keeps the parts
-// that it has read, 16,384 entries and the part in use, and all of them together
-// 262,144 before each has that part only.
+// that it has read, 16,384 entries, the part in use and one that is read ahead, and all of them
+// together 262,144 before each has the part in use only.
 //
 // # Goroutines and locks
 //
 // New starts runFlusher and, with a Kernel, runNotices and runPoll. runWrite, runChange,
-// runCommit, runLater, runFetch, runAsk, runClear, runSillyRemove and runUnlock run for one call each. Close joins
+// runCommit, runLater, runFetch, runReadAhead, runAsk, runClear, runSillyRemove and runUnlock run for one call each. Close joins
 // them all.
 //
 // Locks are taken in this order: polls.mu, File.mu, Inode.mu, Cache.mu, then the pool's.

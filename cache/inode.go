@@ -36,6 +36,8 @@ type Inode struct {
 	typ       nfsclient.FileType
 	staleTold bool     // the log says that the handle is stale
 	acls      aclState // what is known of access control lists; dropRights forgets it
+	// sum is the lower bits of the handle's hash, as many as there is room for.
+	sum [3]byte
 
 	nextHandle, nextNumber *Inode // of Cache.handles and Cache.numbers, guarded by Cache.mu
 }
@@ -62,16 +64,17 @@ func (i *Inode) Group() uint32 {
 // current. A file does not change its type: if the server says that h is of another
 // type now, h is another file, and the old inode remains for those who refer to it.
 func (c *Cache) intern(h nfsclient.Handle, a *nfsclient.Attr) *Inode {
+	sum := c.sum(string(h))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i := c.inode(h); i != nil {
+	if i := c.inodeOf(h, sum); i != nil {
 		if i.typ == a.Type || i == c.root {
 			i.refs.Add(1)
 			return i
 		}
 		c.handles.remove(i)
 	}
-	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), used: &neverUsed}
+	i := &Inode{c: c, h: h, typ: a.Type, ino: c.number(h, a), used: &neverUsed, sum: [3]byte{byte(sum), byte(sum >> 8), byte(sum >> 16)}}
 	i.refs.Store(1)
 	c.handles.insert(i)
 	c.numbers.insert(i)
@@ -84,7 +87,9 @@ type (
 	byNumber struct{}
 )
 
-func (byHandle) hash(i *Inode) uint64 { return uint64(i.c.sum(string(i.h))) }
+func (byHandle) hash(i *Inode) uint64 {
+	return uint64(i.sum[0]) | uint64(i.sum[1])<<8 | uint64(i.sum[2])<<16
+}
 
 func (byHandle) next(i *Inode) **Inode { return &i.nextHandle }
 
@@ -96,8 +101,11 @@ func (byNumber) next(i *Inode) **Inode { return &i.nextNumber }
 func (c *Cache) sum(s string) uint32 { return uint32(maphash.String(c.seed, s)) }
 
 // inode is the inode of h, or nil; Cache.mu is held.
-func (c *Cache) inode(h nfsclient.Handle) *Inode {
-	i := c.handles.first(uint64(c.sum(string(h))))
+func (c *Cache) inode(h nfsclient.Handle) *Inode { return c.inodeOf(h, c.sum(string(h))) }
+
+// inodeOf is inode of a handle with the hash sum; Cache.mu is held.
+func (c *Cache) inodeOf(h nfsclient.Handle, sum uint32) *Inode {
+	i := c.handles.first(uint64(sum & (1<<24 - 1)))
 	for i != nil && i.h != h {
 		i = i.nextHandle
 	}

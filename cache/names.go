@@ -231,13 +231,6 @@ func (c *Cache) Lookup(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	return e, err
 }
 
-// Known is Lookup, for a listing, if that needs no call to the server and the name
-// exists.
-func (c *Cache) Known(cr nfsclient.Cred, dir *Inode, name string) (Entry, bool) {
-	e, err, ok := c.lookupCached(&cr, dir, name, true)
-	return e, ok && err == nil
-}
-
 // lookupCached answers from memory if the directory, the name and the user's right
 // to look it up are fresh; if any is not, one LOOKUP refreshes them all. Attributes
 // of the file that have merely expired are returned with a timeout of zero: the

@@ -93,10 +93,7 @@ func (c *Cache) takeListing(dir *Inode) (l listing, ok bool) {
 	if r == nil {
 		return l, false
 	}
-	dir.mu.Lock()
-	ok = dir.node.In(r.read, r.change) && c.since(c.cfg.Now())-r.read.At < c.policy.Load().AcRegMin
-	dir.mu.Unlock()
-	if !ok {
+	if ok = dir.stands(r.read, r.change); !ok {
 		r.held.reset()
 	}
 	return r.held, ok

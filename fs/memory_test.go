@@ -127,7 +127,7 @@ func TestMemoryOfNames(t *testing.T) {
 				if off = e.Off; all == names || e.Name == "." || e.Name == ".." {
 					continue
 				}
-				known, ok := c.Known(cr, c.Root(), e.Name)
+				known, ok := d.Known(e.Name)
 				if !ok {
 					t.Fatalf("%s was listed, and is not known", e.Name)
 				}

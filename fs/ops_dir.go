@@ -28,7 +28,7 @@ func (f *FS) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 
 // ReadDir lists names.
 func (f *FS) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.list(cancel, in, func(_ *opContext, e cache.Dirent) bool {
+	return f.list(cancel, in, func(_ *opContext, _ *cache.Dir, e *cache.Dirent) bool {
 		return out.AddDirEntry(dirEntry(e))
 	})
 }
@@ -36,20 +36,16 @@ func (f *FS) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntry
 // ReadDirPlus lists names and gives the kernel a lookup of each, except "." and
 // "..". A name that the cache may not answer without a call is listed without a node,
 // and the kernel looks it up when it is used: one LOOKUP per name would cost more
-// than the listing.
+// than the listing. The rights are those of who has opened the directory, as of all that an open
+// directory gives; what comes of a name is for who walks to it (entryTTL).
 func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	dir, st := f.nodes.get(in.NodeId)
-	if !st.Ok() {
-		return st
-	}
-	cr := f.cred(&in.InHeader, dir)
-	return f.list(cancel, in, func(ctx *opContext, e cache.Dirent) bool {
+	return f.list(cancel, in, func(ctx *opContext, d *cache.Dir, e *cache.Dirent) bool {
 		eo := out.AddDirLookupEntry(dirEntry(e))
 		if eo == nil {
 			return false
 		}
 		if e.Name != "." && e.Name != ".." {
-			if found, ok := f.cache.Known(cr, dir, e.Name); ok {
+			if found, ok := d.Known(e.Name); ok {
 				if f.cfg.judges() && opensUnasked(found.Inode.Type()) {
 					f.cache.Forget(found.Inode, 1) // Lookup decides which node this user is given
 					return true
@@ -66,14 +62,14 @@ func (f *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 	})
 }
 
-func dirEntry(e cache.Dirent) fuse.DirEntry {
+func dirEntry(e *cache.Dirent) fuse.DirEntry {
 	return fuse.DirEntry{Ino: e.Ino, Name: e.Name, Off: e.Off, Mode: modeOfType(e.Type)}
 }
 
 // list passes the entries from the request's offset on to add, until that reports
 // that the reply is full. It makes one READDIR call at most: a caller that seeks may
 // not want what would fill the rest of the reply.
-func (f *FS) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(*opContext, cache.Dirent) bool) fuse.Status {
+func (f *FS) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(*opContext, *cache.Dir, *cache.Dirent) bool) fuse.Status {
 	d, st := f.dirs.get(in.Fh)
 	if !st.Ok() {
 		return st
@@ -84,13 +80,16 @@ func (f *FS) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(*opContext, 
 	if err != nil {
 		return errno(err)
 	}
+	given := in.Offset
+	defer func() { d.Given(given) }()
 	for len(entries) > 0 {
-		for _, e := range entries {
-			if !add(ctx, e) {
+		for k := range entries {
+			if !add(ctx, d, &entries[k]) {
 				return fuse.OK
 			}
+			given = entries[k].Off
 		}
-		entries = d.Held(entries[len(entries)-1].Off)
+		entries = d.Held(given)
 	}
 	return fuse.OK
 }

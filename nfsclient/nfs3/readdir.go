@@ -3,6 +3,7 @@ package nfs3
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
@@ -17,8 +18,9 @@ func (c *Client) ReadDir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.H
 	}
 	for size := min(c.info.ReadDirMax, most); ; size = min(2*size, most) {
 		plus = plus && !c.noPlus.Load()
-		res := wire.ReadDirRes{Plus: plus}
-		err := c.do(ctx, cr, readDirRequest(dir, from, plus, uint32(size), &res))
+		res := readDirResults.Get().(*wire.ReadDirRes)
+		*res = wire.ReadDirRes{Plus: plus, Entries: res.Entries[:0]}
+		err := c.do(ctx, cr, readDirRequest(dir, from, plus, uint32(size), res))
 		if st, _ := nfsclient.StatusOf(err); plus && st == nfsclient.ErrNotSupp {
 			c.noPlus.Store(true)
 			c.cf.Log.Info(fmt.Sprintf("%s: server has no READDIRPLUS", c.cf.Host))
@@ -39,10 +41,22 @@ func (c *Client) ReadDir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.H
 			return part, err
 		}
 		part.Verifier, part.EOF = res.Verifier, res.EOF
-		part.Entries, err = dirents(from.Cookie, &res)
+		part.Entries, err = dirents(from.Cookie, res)
+		// After an error a reply that is late may still be read into it.
+		if cap(res.Entries) <= maxPooledEntries {
+			clear(res.Entries)
+			readDirResults.Put(res)
+		}
 		return part, err
 	}
 }
+
+// readDirResults are empty results with room for entries: an entry takes 200 bytes, and
+// who grows a slice to hundreds moves and clears as many again.
+var readDirResults = sync.Pool{New: func() any { return new(wire.ReadDirRes) }}
+
+// maxPooledEntries is what 256 KiB have of READDIRPLUS with short names.
+const maxPooledEntries = 2048
 
 func readDirOp(plus bool) string {
 	if plus {
@@ -70,6 +84,10 @@ func readDirRequest(dir nfsclient.Handle, from nfsclient.DirPos, plus bool, size
 // 0, would make the listing endless.
 func dirents(from uint64, res *wire.ReadDirRes) ([]nfsclient.Dirent, error) {
 	out := make([]nfsclient.Dirent, len(res.Entries))
+	var attrs []nfsclient.Attr // of all, allocated at once
+	if res.Plus {
+		attrs = make([]nfsclient.Attr, len(res.Entries))
+	}
 	for i := range res.Entries {
 		e := &res.Entries[i]
 		if !validName(e.Name) {
@@ -79,7 +97,10 @@ func dirents(from uint64, res *wire.ReadDirRes) ([]nfsclient.Dirent, error) {
 		if e.Handle.Set {
 			out[i].Handle = e.Handle.Handle
 		}
-		out[i].Attr = toPost(&e.Attr)
+		if e.Attr.Set {
+			attrs[i] = toAttr(&e.Attr.Attr)
+			out[i].Attr = &attrs[i]
+		}
 	}
 	if n := len(out); n > 0 && !res.EOF && out[n-1].Cookie == from {
 		return nil, broken(readDirOp(res.Plus), "the cookie %d again", from)

@@ -1,6 +1,7 @@
 package nfs3
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
@@ -115,4 +116,32 @@ func TestReadDirRejects(t *testing.T) {
 	nfs.expect(nfsStep(wire.ProcReadDir, &wire.ReadDirRes{Status: nfsclient.ErrBadCookie}))
 	_, err = c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{Cookie: 9}, false)
 	wantStatus(t, err, nfsclient.ErrBadCookie)
+}
+
+// TestReadDirPlusAllocates: an entry costs two allocations, its name and its handle.
+func TestReadDirPlusAllocates(t *testing.T) {
+	c, nfs, _, _ := mounted(t)
+	c.info.ReadDirMax = growReadDir
+	allocs := func(entries int) float64 {
+		res := &wire.ReadDirRes{Plus: true, Dir: dirPost, EOF: true}
+		for k := range entries {
+			name := fmt.Sprint("file", k)
+			res.Entries = append(res.Entries, wire.Entry{FileID: 9, Name: name, Cookie: uint64(k + 1), Attr: filePost,
+				Handle: wire.PostHandle{Set: true, Handle: nfsclient.Handle("of " + name)}})
+		}
+		return testing.AllocsPerRun(20, func() {
+			nfs.expect(nfsStep(wire.ProcReadDirPlus, res))
+			p, err := c.ReadDir(t.Context(), cred, "d", nfsclient.DirPos{}, true)
+			if err != nil || len(p.Entries) != entries {
+				t.Fatalf("%d entries, %v", len(p.Entries), err)
+			}
+			if e := p.Entries[entries-1]; e.Attr == nil || e.Attr.FileID != 2 || e.Handle != nfsclient.Handle("of "+e.Name) {
+				t.Fatalf("%+v", e)
+			}
+		})
+	}
+	few, many := allocs(500), allocs(1000)
+	if each := (many - few) / 500; each > 2.1 {
+		t.Errorf("%.1f allocations an entry", each)
+	}
 }
