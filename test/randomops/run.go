@@ -82,7 +82,7 @@ func (w *worker) run(ops int) (err error) {
 			}
 		}
 	}
-	if w.did < ops/4 {
+	if w.did < ops/10 {
 		return fmt.Errorf("only %d calls of %d operations have succeeded", w.did, ops)
 	}
 	return w.same()
