@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -80,8 +81,10 @@ type FS struct {
 	// guard unmounts should this process end first; nil without Config.AutoUnmount.
 	guard *guard
 
-	// dir is where it was mounted, number the device number in the mount table.
-	dir, number string
+	// dir is where it was mounted, number the device number in the mount table, nil where that does not
+	// show it. Requests come by io_uring before it is known.
+	dir    string
+	number atomic.Pointer[string]
 	// generation tells handles of name_to_handle_at(2) of this mount from those of others. The
 	// root's is 0 for the kernel.
 	generation uint64
@@ -144,7 +147,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	if cfg.Device != nil {
 		f.findGiven()
 	} else if m, ok, err := mounttable.Find(dir); ok && err == nil {
-		f.number = m.Device
+		f.number.Store(&m.Device)
 	}
 	go f.server.Serve()
 	// A mount of another process need not be where this one can open files on it.
@@ -155,7 +158,7 @@ func Mount(c *cache.Cache, k *Kernel, dir string, cfg Config) (*FS, error) {
 	f.pruner.Go(func() { f.runPrune(f.ctx) })
 	k.attach(f)
 	if cfg.ReadAheadKiB > 0 {
-		raiseReadAhead(f.number, cfg.ReadAheadKiB)
+		raiseReadAhead(f.Device(), cfg.ReadAheadKiB)
 	}
 	return f, nil
 }
@@ -229,13 +232,18 @@ func (f *FS) Wait() {
 
 // Device is the mount's number in the mount table; empty if that did not show
 // it.
-func (f *FS) Device() string { return f.number }
+func (f *FS) Device() string {
+	if n := f.number.Load(); n != nil {
+		return *n
+	}
+	return ""
+}
 
 // Place is where this very mount can be unmounted, which need not be where it
 // was mounted. A device number is a mount's own for as long as anybody uses it.
 // Errors are mounttable.ErrDetached, if it was unmounted already, and ErrCovered.
 func (f *FS) Place() (dir string, err error) {
-	if f.number == "" {
+	if f.Device() == "" {
 		if f.cfg.Device != nil {
 			return "", mounttable.ErrDetached // as far as this process can do anything about it
 		}
@@ -245,7 +253,7 @@ func (f *FS) Place() (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return mounttable.Locate(f.number, f.dir, all)
+	return mounttable.Locate(f.Device(), f.dir, all)
 }
 
 // Abort makes requests that wait for the server fail, so that a mount whose server

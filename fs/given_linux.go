@@ -81,12 +81,13 @@ func (p *mountPlan) given() (*os.File, error) {
 // findGiven finds where a mount is that another process has made. One that this mount
 // namespace does not have is served all the same.
 func (f *FS) findGiven() {
-	f.number = GivenNumber(int(f.device.Fd()))
-	if f.number == "" {
+	number := GivenNumber(int(f.device.Fd()))
+	f.number.Store(&number)
+	if number == "" {
 		return
 	}
 	if all, err := mounttable.Read(); err == nil {
-		if dir, err := mounttable.Locate(f.number, f.dir, all); err == nil {
+		if dir, err := mounttable.Locate(number, f.dir, all); err == nil {
 			f.dir = dir
 		}
 	}

@@ -31,7 +31,7 @@ func (f *FS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *
 		}
 	}
 	if err != nil {
-		return f.mountPaths.lookupStatus(f.number, name, errno(err))
+		return f.mountPaths.lookupStatus(f.Device(), name, errno(err))
 	}
 	if f.cfg.judges() && opensUnasked(e.Inode.Type()) {
 		return f.lookupSpecial(ctx, cr, e, out)

@@ -106,10 +106,10 @@ func (f *FS) ReadOnly() bool {
 
 // kernelReadOnly is what the mount table says.
 func (f *FS) kernelReadOnly() (ro, known bool) {
-	if f.number == "" {
+	if f.Device() == "" {
 		return false, false
 	}
 	all, _ := mounttable.Read()
-	k := slices.IndexFunc(all, func(e mounttable.Entry) bool { return e.Device == f.number })
+	k := slices.IndexFunc(all, func(e mounttable.Entry) bool { return e.Device == f.Device() })
 	return k >= 0 && all[k].ReadOnly, k >= 0
 }

@@ -37,6 +37,7 @@ type Client struct {
 	running sync.WaitGroup
 
 	opened  atomic.Uint64 // for open-owners
+	lockers atomic.Uint64 // for lock-owners
 	watcher watcher
 	state   stateTable
 
@@ -144,7 +145,7 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 			return c.answer(q)
 		}
 		if delay == firstDelay {
-			c.cf.Log.Info(fmt.Sprintf("%s: server asks to try %s later (%v)", c.cf.Host, q.op, q.Status))
+			c.cf.Log.Info(fmt.Sprintf("%s: server asks to try %s later (%s)", c.cf.Host, q.op, wire.StatusName(q.Status)))
 		}
 		if err := c.sleep(ctx, delay); err != nil {
 			return fmt.Errorf("%s: server asked to try later: %w", q.op, err)

@@ -22,6 +22,10 @@ type lockKey struct {
 // lockState is what one owner has locked in one file.
 type lockState struct {
 	lockKey
+	// name is the protocol's lock-owner. It is this state's own, and not the user's in all of his
+	// files: nfs-ganesha binds a lock-owner to the first open-owner that it comes with, and
+	// answers RESOURCE with any other.
+	name uint64
 	// turn is held by who makes a call for the owner.
 	turn chan struct{}
 
@@ -47,8 +51,8 @@ type lockLoss struct {
 var ErrLockLost = fmt.Errorf("the server has lost the lock: %w", syscall.EIO)
 
 // lockOwner is the protocol's lock-owner. The client's ID tells its owners from other clients'.
-func (c *Client) lockOwner(n nfsclient.LockOwner) wire.Owner {
-	b := append([]byte("lock "), binary.BigEndian.AppendUint64(nil, uint64(n))...)
+func (c *Client) lockOwner(name uint64) wire.Owner {
+	b := append([]byte("lock "), binary.BigEndian.AppendUint64(nil, name)...)
 	return wire.Owner{ClientID: wire.ClientID(c.ses.ClientID()), Owner: string(b)}
 }
 
@@ -74,7 +78,7 @@ func (c *Client) enter(ctx context.Context, k lockKey) (*lockState, error) {
 		t.mu.Lock()
 		l := t.locks[k]
 		if l == nil {
-			l = &lockState{lockKey: k, turn: make(chan struct{}, 1)}
+			l = &lockState{lockKey: k, name: c.lockers.Add(1), turn: make(chan struct{}, 1)}
 			t.locks[k] = l
 		}
 		t.mu.Unlock()
@@ -169,7 +173,7 @@ func (c *Client) lock(ctx context.Context, cr nfsclient.Cred, k lockKey, o *open
 			case o.stale:
 				return errStale
 			default:
-				op.OpenStateid, op.Owner = o.sid, c.lockOwner(k.owner)
+				op.OpenStateid, op.Owner = o.sid, c.lockOwner(l.name)
 			}
 			return nil
 		}
@@ -383,6 +387,17 @@ func (c *Client) WaitLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Ha
 	}
 }
 
+// locker is the name of an owner of locks in a file, of one that has none if it has none there.
+func (c *Client) locker(k lockKey) uint64 {
+	t := &c.state
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l := t.locks[k]; l != nil {
+		return l.name
+	}
+	return 0 // the first is 1
+}
+
 // TestLock implements nfsclient.Locker.
 func (c *Client) TestLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, owner nfsclient.LockOwner, l nfsclient.Lock) (*nfsclient.Lock, error) {
 	if l.First > l.Last || l.Type == nfsclient.Unlocked {
@@ -392,7 +407,7 @@ func (c *Client) TestLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Ha
 	q := &request{op: "LOCKT", at: 1}
 	q.Ops = []wire.Operation{&wire.PutFH{Handle: h}, op}
 	q.Prepare = func() error {
-		op.Owner = c.lockOwner(owner)
+		op.Owner = c.lockOwner(c.locker(lockKey{h, owner}))
 		return nil
 	}
 	err := c.do(ctx, cr, q)

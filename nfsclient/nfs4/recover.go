@@ -130,7 +130,7 @@ func (c *Client) reclaimLock(ctx context.Context, r *session.Recovery, l *lockSt
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if op.New = !l.known; op.New {
-			op.OpenStateid, op.Owner = open, c.lockOwner(l.owner)
+			op.OpenStateid, op.Owner = open, c.lockOwner(l.name)
 		} else {
 			op.LockStateid = l.sid.Latest()
 		}

@@ -30,6 +30,9 @@ const version4Host = `mount -t tmpfs tmpfs /run && mkdir -p /run/ganesha && exec
 // TestVersion4 mounts nfs-ganesha with NFSv4.1 and 4.2, over TCP. The server is on the client's host:
 // version 4 needs no other service of either.
 func TestVersion4(t *testing.T) {
+	if RandomOpsInside(t) {
+		return
+	}
 	if dir := os.Getenv(version4Dir); dir != "" {
 		version4(t, dir)
 		return
@@ -123,25 +126,15 @@ func (s *server4) kill(t *testing.T) {
 
 // version4 is the client.
 func version4(t *testing.T, dir string) {
-	// The process that RandomOps starts needs no server.
-	var s *server4
-	if os.Getenv(randomEnv) == "" {
-		s = newServer4(t, dir)
-	}
+	s := newServer4(t, dir)
 	mount := func(t *testing.T, words string) *Mounted {
 		return Mount(t, "127.0.0.1:/export/data", Options{Words: "proto=tcp," + words})
 	}
 	for _, vers := range []string{"4.1", "4.2"} {
 		t.Run(vers, func(t *testing.T) {
 			t.Run("random", func(t *testing.T) {
-				var m *Mounted
-				local := RandomOps(t, func() string {
-					m = mount(t, "vers="+vers)
-					return m.Dir
-				}, 4000)
-				if local == "" {
-					return
-				}
+				m := mount(t, "vers="+vers)
+				local := RandomOps(t, m.Dir, RandomOpsOptions{Few: 4000, All: 100_000, Test: "TestVersion4"})
 				m.Umount(t)
 				for _, dir := range []string{s.data, mount(t, "vers="+vers).Dir} {
 					if err := randomops.Same(dir, local); err != nil {

@@ -64,24 +64,31 @@ func (a *Attendant) Take(done <-chan struct{}) bool {
 
 // watchLeader interrupts the leader if its context has ended. Otherwise waits reports whether there is a leader with a context, and
 // end, only with long, is that context's Done: asking each context for it costs more than most waits.
-// watchLeader uses the context under the lock, without which a caller cannot forget it: a context that its caller has forgotten
-// may serve another request.
+// watchLeader finds the leader and uses the context under the lock, without which a caller cannot forget it: a waiter that its
+// caller has given back may wait on another connection, and the context serve another request.
 func (t *Turn) watchLeader(long bool) (end <-chan struct{}, waits bool) {
-	w := t.leader.Load()
-	if w == nil {
-		return nil, false
-	}
-	t.mu.Lock()
-	ctx := w.ctx
-	ended := ctx != nil && ctx.Err() != nil
-	if waits = ctx != nil && !ended; waits && long {
-		end = ctx.Done()
-	}
-	t.mu.Unlock()
+	end, waits, ended := t.leaderWaits(long)
 	if ended {
 		t.interrupt()
 	}
 	return end, waits
+}
+
+// leaderWaits is what watchLeader looks at.
+func (t *Turn) leaderWaits(long bool) (end <-chan struct{}, waits, ended bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.leader.Load()
+	if w == nil || w.ctx == nil {
+		return nil, false, false
+	}
+	if w.ctx.Err() != nil {
+		return nil, false, true
+	}
+	if long {
+		end = w.ctx.Done()
+	}
+	return end, true, false
 }
 
 // Next is called when the attendant, which has the turn, has received something. woke: a caller is woken by it. Next
