@@ -146,8 +146,10 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	if c.cl.Info().ACLs {
 		c.acls, _ = c.cl.(nfsclient.ACLs)
 	}
-	c.xattrs, _ = cl.(nfsclient.Xattrs)
-	c.ranges, _ = cl.(nfsclient.Ranges)
+	if c.cl.Info().Version != "4.1" { // whose client is that of 4.2
+		c.xattrs, _ = cl.(nfsclient.Xattrs)
+		c.ranges, _ = cl.(nfsclient.Ranges)
+	}
 	c.fsid = a.FSID
 	c.root = c.intern(h, &a)
 	c.root.mu.Lock()
