@@ -20,9 +20,12 @@ import (
 type Cache struct {
 	cl   nfsclient.Client
 	acls nfsclient.ACLs // cl, if the server has access control lists
-	pool *bufpool.Pool
-	cfg  Config
-	root *Inode
+	// cl, if the protocol has them; the server, or a file system of its, may not.
+	xattrs nfsclient.Xattrs
+	ranges nfsclient.Ranges
+	pool   *bufpool.Pool
+	cfg    Config
+	root   *Inode
 	// wbConfig is of every file's write-back.
 	wbConfig writeback.Config
 	fsid     uint64 // of root
@@ -142,6 +145,10 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	}
 	if c.cl.Info().ACLs {
 		c.acls, _ = c.cl.(nfsclient.ACLs)
+	}
+	if c.cl.Info().Version != "4.1" { // whose client is that of 4.2
+		c.xattrs, _ = cl.(nfsclient.Xattrs)
+		c.ranges, _ = cl.(nfsclient.Ranges)
 	}
 	c.fsid = a.FSID
 	c.root = c.intern(h, &a)

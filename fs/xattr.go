@@ -12,6 +12,7 @@ import (
 )
 
 // Access control lists are the only extended attributes that NFSv3 can carry, with NFSACL.
+// NFSv4.2 carries those of users.
 // FUSE_POSIX_ACL is not asked for: it has the kernel check permissions, which are the
 // server's affair. Without it, the kernel asks for the lists as for any extended attribute.
 const (
@@ -30,11 +31,14 @@ func isACL(name string) (isDefault, ok bool) {
 // GetXAttr returns an access control list. Before it lets a file be written to, the kernel
 // asks for security.capability too, which costs no call.
 func (f *FS) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
-	if !f.cache.ACLs() {
+	if user, ok := f.userXattr(name); ok {
+		return f.getUserXattr(cancel, h, user, dest)
+	}
+	if f.lacksXattrs() {
 		return 0, noXattrs
 	}
 	isDefault, ok := isACL(name)
-	if !ok {
+	if !ok || !f.cache.ACLs() {
 		return 0, fuse.Status(syscall.EOPNOTSUPP)
 	}
 	acl, st := f.acl(cancel, h)
@@ -81,17 +85,23 @@ func copyXattr(dest, value []byte) (uint32, fuse.Status) {
 
 // ListXAttr names the lists that a file has.
 func (f *FS) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
-	if !f.cache.ACLs() {
+	if f.lacksXattrs() {
 		return 0, noXattrs
+	}
+	names, st := f.listUserXattrs(cancel, h)
+	if !st.Ok() {
+		return 0, st
+	}
+	if !f.cache.ACLs() {
+		return copyXattr(dest, names)
 	}
 	acl, st := f.acl(cancel, h)
 	if st == fuse.Status(syscall.EOPNOTSUPP) {
-		return 0, fuse.OK
+		return copyXattr(dest, names)
 	}
 	if !st.Ok() {
 		return 0, st
 	}
-	var names []byte
 	if len(acl.Access) > 0 {
 		names = append(names, accessACL+"\x00"...)
 	}
@@ -101,8 +111,11 @@ func (f *FS) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte) (u
 	return copyXattr(dest, names)
 }
 
-// SetXAttr sets an access control list.
+// SetXAttr sets an access control list or an attribute of users.
 func (f *FS) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name string, value []byte) fuse.Status {
+	if user, ok := f.userXattr(name); ok {
+		return f.setUserXattr(cancel, in, user, value)
+	}
 	l, ok := nfsclient.ParseACLXattr(value)
 	if _, acl := isACL(name); acl && !ok {
 		return fuse.EINVAL
@@ -110,17 +123,20 @@ func (f *FS) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name string, 
 	return f.setACL(cancel, &in.InHeader, name, l)
 }
 
-// RemoveXAttr takes an access control list away.
+// RemoveXAttr takes an access control list or an attribute of users away.
 func (f *FS) RemoveXAttr(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	if user, ok := f.userXattr(name); ok {
+		return f.removeUserXattr(cancel, h, user)
+	}
 	return f.setACL(cancel, h, name, nil)
 }
 
 func (f *FS) setACL(cancel <-chan struct{}, h *fuse.InHeader, name string, l []nfsclient.ACE) fuse.Status {
-	if !f.cache.ACLs() {
+	if f.lacksXattrs() {
 		return noXattrs
 	}
 	isDefault, ok := isACL(name)
-	if !ok {
+	if !ok || !f.cache.ACLs() {
 		return fuse.Status(syscall.EOPNOTSUPP)
 	}
 	i, st := f.nodes.get(h.NodeId)
