@@ -1,8 +1,10 @@
 package mount
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -12,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -57,9 +60,19 @@ func TestVersion4(t *testing.T) {
 // pseudo file system.
 type server4 struct {
 	dir, data string
-	cmd       *exec.Cmd
-	ended     chan string
+	// orders starts the server, by a shell that was there before anything was mounted: a process that this
+	// one starts while the server is away would wait for it, to close its copies of open files.
+	orders io.WriteCloser
+	shell  *exec.Cmd
+	pid    chan int
+	ready  chan struct{}
+	gone   chan struct{} // the server has ended
+	log    chan string   // all that it has said, when the shell has ended
+	runs   int           // its process, 0 without one
 }
+
+// supervise starts a program for each line of its input, and says what becomes of it.
+const supervise = `while read -r order; do "$@" & echo "process $!"; wait $!; echo "process ended"; done`
 
 // lease is how long state is kept for a client that is silent, and how long a server that has
 // restarted grants nothing but what is reclaimed, in seconds.
@@ -67,7 +80,8 @@ const lease = 5
 
 func newServer4(t *testing.T, dir string) *server4 {
 	t.Helper()
-	s := &server4{dir: dir, data: filepath.Join(dir, "data")}
+	s := &server4{dir: dir, data: filepath.Join(dir, "data"), pid: make(chan int, 1), ready: make(chan struct{}, 1),
+		gone: make(chan struct{}, 1), log: make(chan string, 1)}
 	for _, d := range []string{"data", "recovery"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -89,39 +103,84 @@ LOG { Default_Log_Level = EVENT; }
 	if err := os.WriteFile(filepath.Join(dir, "ganesha.conf"), []byte(conf), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.kill(t) })
+	s.shell = exec.Command("sh", "-c", supervise, "supervisor", "ganesha.nfsd", "-F", "-f", dir+"/ganesha.conf", "-L", "STDOUT", "-p", dir+"/pid")
+	var out io.Reader
+	var err error
+	if s.orders, err = s.shell.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err = s.shell.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go s.runRead(out)
+	t.Cleanup(func() {
+		s.kill(t)
+		_ = s.orders.Close()
+		log := <-s.log
+		if err := s.shell.Wait(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the server: %s", log)
+		}
+	})
 	s.start(t)
 	return s
+}
+
+// runRead reads what the shell and the server say.
+func (s *server4) runRead(out io.Reader) {
+	var log strings.Builder
+	defer func() { s.log <- log.String() }()
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		line := lines.Text()
+		fmt.Fprintln(&log, line)
+		var pid int
+		switch {
+		case line == "process ended":
+			s.gone <- struct{}{}
+		case strings.Contains(line, ganeshaReady):
+			s.ready <- struct{}{}
+		default:
+			if _, err := fmt.Sscanf(line, "process %d", &pid); err == nil {
+				s.pid <- pid
+			}
+		}
+	}
 }
 
 // start returns when the server serves.
 func (s *server4) start(t *testing.T) {
 	t.Helper()
-	s.cmd = exec.Command("ganesha.nfsd", "-F", "-f", s.dir+"/ganesha.conf", "-L", "STDOUT", "-p", s.dir+"/pid")
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
+	if _, err := s.orders.Write([]byte("start\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
+	s.runs = <-s.pid
+	select {
+	case <-s.ready:
+	case <-s.gone:
+		s.runs = 0
+		t.Fatal("nfs-ganesha did not start")
+	case <-time.After(time.Minute): // a guard against hangs
+		t.Fatal("nfs-ganesha does not serve after a minute")
 	}
-	var ready chan struct{}
-	ready, s.ended = readGanesha(out)
-	awaitGanesha(t, ready, s.ended)
 }
 
 // kill ends the server as a crash does: what it had not written is lost, its clients are not told.
 func (s *server4) kill(t *testing.T) {
-	if s.cmd == nil {
+	t.Helper()
+	if s.runs == 0 {
 		return
 	}
-	_ = s.cmd.Process.Kill()
-	log := <-s.ended
-	_ = s.cmd.Wait()
-	s.cmd = nil
-	if t.Failed() {
-		t.Logf("the server: %s", log)
+	if err := syscall.Kill(s.runs, syscall.SIGKILL); err != nil {
+		t.Error(err)
 	}
+	<-s.gone
+	s.runs = 0
 }
 
 // version4 is the client.
