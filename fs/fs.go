@@ -179,7 +179,7 @@ func (f *FS) mount() error {
 		MaxWrite:                 maxIO,
 		MaxReadAhead:             f.cfg.MaxIO,
 		Name:                     fuseSubtype,
-		DisableXAttrs:            !f.cache.ACLs(),
+		DisableXAttrs:            f.lacksXattrs(),
 		DisableSplice:            true, // ReadResult.Done cannot be relied upon with it
 		ExplicitDataCacheControl: true,
 		ExtraCapabilities:        extra,
