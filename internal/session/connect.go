@@ -26,7 +26,11 @@ func Connect(ctx context.Context, cfg Config) (*Session, error) {
 	var failed, without []error
 	for _, a := range addrs {
 		s, none, err := connectAt(ctx, &cfg, netip.AddrPortFrom(a, cfg.Options.NFSPort()))
-		without = append(without, none...)
+		for _, err := range none {
+			if !slices.ContainsFunc(without, func(known error) bool { return known.Error() == err.Error() }) {
+				without = append(without, err) // each address lacks the same
+			}
+		}
 		var away *unreachableError
 		if err != nil && errors.As(err, &away) && cfg.Options.Proto == "rdma" && cfg.Options.Port == 0 {
 			if port, why := registeredPort(ctx, &cfg, a); port != 0 {

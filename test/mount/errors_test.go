@@ -39,7 +39,7 @@ func TestMountErrors(t *testing.T) {
 		{"unknown option", local, dir, "frobnicate", usage, []string{`"frobnicate"`, "unknown"}},
 		{"bad value", local, dir, "proto=carrier-pigeon", usage, []string{"proto=carrier-pigeon", "rdma"}},
 		{"remount of nothing", local, dir, "remount,ro", usage, []string{"no mount of rdmafs"}},
-		{"wrong version", local, dir, "vers=4.2", usage, []string{`"vers=4.2"`, "version 3 only"}},
+		{"wrong version", local, dir, "vers=4.0", usage, []string{`"vers=4.0"`, "3, 4.1 and 4.2"}},
 		{"no name", local, "", "", usage, []string{"no name"}},
 		{"mount point in a file", local, filepath.Join(file, "x"), "", fail, []string{"not a directory", file}},
 		{"address of nobody", "0.0.0.0:/x", dir, "", fail, []string{"0.0.0.0 is no address of a server"}},
