@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -245,8 +246,27 @@ func TestPortDownAndRouteMoved(t *testing.T) {
 	shell(t, "ip addr del 10.77.0.1/24 dev dum7 && ip addr add 10.77.0.1/24 dev eth0")
 	// The kernel removes no adapter that a process has open: the other one stays.
 	t.Cleanup(func() { shell(t, "ip addr del 10.77.0.1/24 dev eth0") })
+	awaitListen(t, server, at)
 	connect(t, client, server, netip.AddrPortFrom(at, 0))
 	if got := client.dev.Caps().Device; got == first {
 		t.Errorf("the route moved, and %s is still used", got)
+	}
+}
+
+// awaitListen returns when the kernel has given an address to an adapter, which it does on a queue of its own
+// after the network device has it.
+func awaitListen(t *testing.T, s *side, at netip.Addr) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		l, err := s.dev.Listen(netip.AddrPortFrom(at, 0), verbs.ListenOptions{})
+		if err == nil {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if !errors.Is(err, syscall.ENODEV) || time.Now().After(end) {
+			t.Fatal(err)
+		}
 	}
 }
