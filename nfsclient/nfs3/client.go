@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/pathbuf"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -23,7 +24,7 @@ type Client struct {
 	root     nfsclient.Handle
 	rootAttr nfsclient.Attr
 	info     nfsclient.Info
-	paths    *pathBuffers
+	paths    *pathbuf.Pool
 	// sleep waits between tries of what the server asks to try later.
 	sleep func(ctx context.Context, d time.Duration) error
 
@@ -71,7 +72,7 @@ func newClient(ctx context.Context, cf Config, root nfsclient.Handle) (*Client, 
 			return nil, fail(err)
 		}
 	}
-	if c.paths, err = newPathBuffers(cf.Caller); err != nil {
+	if c.paths, err = pathbuf.New(cf.Caller); err != nil {
 		return nil, fail(err)
 	}
 	return c, nil
@@ -105,7 +106,7 @@ func (c *Client) Close(ctx context.Context) error {
 			locks = c.cf.Locks.Close(ctx)
 		}
 		c.cf.umount(ctx)
-		c.closeErr = errors.Join(locks, c.caller.Close(), c.paths.close())
+		c.closeErr = errors.Join(locks, c.caller.Close(), c.paths.Close())
 	})
 	return c.closeErr
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/pathbuf"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 	"github.com/rdmafs/rdmafs/verbs/mem"
@@ -219,8 +220,8 @@ func TestSymlinkTargets(t *testing.T) {
 	if attr == nil {
 		t.Error("no attributes with the failure")
 	}
-	if n := len(c.paths.free); n != pathCount {
-		t.Errorf("%d of %d buffers came back", n, pathCount)
+	if n := c.paths.Free(); n != pathbuf.Count {
+		t.Errorf("%d of %d buffers came back", n, pathbuf.Count)
 	}
 }
 
@@ -228,8 +229,8 @@ func TestSymlinkTargets(t *testing.T) {
 func TestPathBuffersAreBounded(t *testing.T) {
 	c, nfs, _, _ := mounted(t)
 	var lent []mem.Seg
-	for range pathCount {
-		s, err := c.paths.get(t.Context())
+	for range pathbuf.Count {
+		s, err := c.paths.Get(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +248,7 @@ func TestPathBuffersAreBounded(t *testing.T) {
 		done <- err
 	}()
 	for _, s := range lent {
-		c.paths.put(s)
+		c.paths.Put(s)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)

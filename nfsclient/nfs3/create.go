@@ -165,11 +165,11 @@ func (c *Client) Symlink(ctx context.Context, cr nfsclient.Cred, dir nfsclient.H
 	if len(target) > wire.MaxPath {
 		return nfsclient.Made{}, &nfsclient.Error{Op: "SYMLINK", Status: nfsclient.ErrNameTooLong}
 	}
-	buf, err := c.paths.get(ctx)
+	buf, err := c.paths.Get(ctx)
 	if err != nil {
 		return nfsclient.Made{}, err
 	}
-	defer c.paths.put(buf)
+	defer c.paths.Put(buf)
 	n := copy(buf.Bytes(), target)
 	var res wire.MadeRes
 	where := wire.DirOp{Dir: dir, Name: name}

@@ -111,11 +111,11 @@ func (c *Client) Access(ctx context.Context, cr nfsclient.Cred, h nfsclient.Hand
 
 // Readlink implements nfsclient.Client.
 func (c *Client) Readlink(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle) (string, *nfsclient.Attr, error) {
-	buf, err := c.paths.get(ctx)
+	buf, err := c.paths.Get(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	defer c.paths.put(buf)
+	defer c.paths.Put(buf)
 	res := wire.ReadLinkRes{Target: wire.Marked(0)}
 	err = c.do(ctx, cr, &request{op: "READLINK", proc: wire.ProcReadLink, args: &wire.HandleArgs{Handle: h},
 		res: &res, status: &res.Status, replyMax: wire.ReadLinkReplyMax, recv: []transport.Payload{{buf}}})

@@ -12,6 +12,7 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/session"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/pathbuf"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -25,7 +26,7 @@ type Client struct {
 	rootAttr nfsclient.Attr
 	info     nfsclient.Info
 	fs       fileSystem
-	paths    *pathBuffers
+	paths    *pathbuf.Pool
 	owners   owners
 	// sleep waits between tries of what the server asks to try later.
 	sleep func(ctx context.Context, d time.Duration) error
@@ -93,7 +94,7 @@ func (c *Client) Close(ctx context.Context) error {
 		c.end()
 		c.running.Wait()
 		err := c.ses.Close(ctx)
-		c.closeErr = errors.Join(err, c.cf.Caller.Close(), c.paths.close())
+		c.closeErr = errors.Join(err, c.cf.Caller.Close(), c.paths.Close())
 	})
 	return c.closeErr
 }

@@ -61,8 +61,6 @@ const (
 
 	// maxNameMax is NAME_MAX, which programs have buffers for.
 	maxNameMax = 255
-	// maxPath is PATH_MAX, the longest target of a symbolic link.
-	maxPath = 4096
 )
 
 func (cf *Config) fail(f nfs3.Failure, why, hint string, err error) error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/pathbuf"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
@@ -168,14 +169,14 @@ func (c *Client) Mkdir(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Han
 
 // Symlink implements nfsclient.Client.
 func (c *Client) Symlink(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name, target string, s nfsclient.SetAttr) (nfsclient.Made, error) {
-	if len(target) > maxPath {
+	if len(target) > pathbuf.Size {
 		return nfsclient.Made{}, &nfsclient.Error{Op: "SYMLINK", Status: nfsclient.ErrNameTooLong}
 	}
-	buf, err := c.paths.get(ctx)
+	buf, err := c.paths.Get(ctx)
 	if err != nil {
 		return nfsclient.Made{}, err
 	}
-	defer c.paths.put(buf)
+	defer c.paths.Put(buf)
 	n := copy(buf.Bytes(), target)
 	return c.make(ctx, cr, "SYMLINK", dir, &wire.Create{Type: nfsclient.SymbolicLink, Name: name, Target: wire.Marked(0)}, s,
 		[]transport.Payload{{buf.Slice(0, n)}})

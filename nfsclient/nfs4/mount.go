@@ -11,6 +11,7 @@ import (
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/session"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
+	"github.com/rdmafs/rdmafs/nfsclient/pathbuf"
 )
 
 // Mount makes a session and walks to the export from the root of the server's pseudo file system.
@@ -22,7 +23,7 @@ func Mount(ctx context.Context, cf Config) (*Client, error) {
 	if cf.Minor != 1 && cf.Minor != 2 {
 		return nil, cf.fail(nfs3.BadConfig, fmt.Sprintf("NFS version 4.%d is not supported", cf.Minor), "use vers=4.1 or vers=4.2", nil)
 	}
-	if cf.Export == "" || len(cf.Export) > maxPath {
+	if cf.Export == "" || len(cf.Export) > pathbuf.Size {
 		return nil, cf.fail(nfs3.BadConfig, "the export's path is empty or too long", "name it as server:/path", nil)
 	}
 	if len(cf.Owner) == 0 || len(cf.Owner) > wire.MaxOpaque {
@@ -43,7 +44,7 @@ func Mount(ctx context.Context, cf Config) (*Client, error) {
 		c.abandon(ctx)
 		return nil, err
 	}
-	if c.paths, err = newPathBuffers(cf.Caller); err != nil {
+	if c.paths, err = pathbuf.New(cf.Caller); err != nil {
 		c.abandon(ctx)
 		return nil, cf.fail(nfs3.NFSFailed, "no memory for paths", "", err)
 	}
