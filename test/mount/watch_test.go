@@ -192,7 +192,10 @@ func TestLog(t *testing.T) {
 	if !said {
 		t.Errorf("the slow READ is not there: %v", lines())
 	}
-	for _, bad := range [][]string{{"log", m.Dir, "loud"}, {"log", m.Dir}} {
+	if r := Command(t, nil, "log", m.Dir); r.Code != 0 || !strings.Contains(r.Stdout, "slow call: NFS READ") {
+		t.Errorf("the log is not shown: exit code %d: %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	for _, bad := range [][]string{{"log", m.Dir, "loud"}, {"log", m.Dir, "--lines=0"}} {
 		if r := Command(t, nil, bad...); r.Code != 1 {
 			t.Errorf("%v: exit code %d", bad, r.Code)
 		}
