@@ -20,7 +20,8 @@ const copyTries = 5
 func (c *Cache) Ranges() bool { return c.ranges != nil }
 
 // Seek returns where the first data, or the first hole, begins at off or behind it. What
-// was written before is sent first. On a file system that knows of no holes the whole
+// was written before is made stable first: a server that restarted would else answer of a file without
+// it. On a file system that knows of no holes the whole
 // file is data.
 func (f *File) Seek(ctx context.Context, off int64, hole bool) (int64, error) {
 	c, i := f.c, f.i
@@ -32,7 +33,10 @@ func (f *File) Seek(ctx context.Context, off int64, hole bool) (int64, error) {
 	case off < 0:
 		return 0, localError("SEEK", nfsclient.ErrNXIO)
 	}
-	if err := i.drain(ctx); err != nil {
+	if err := i.sync(ctx); err != nil {
+		return 0, err
+	}
+	if err := f.pending(); err != nil {
 		return 0, err
 	}
 	at, err := c.ranges.Seek(ctx, f.cr, i.h, f.open.server(), uint64(off), hole)
@@ -176,9 +180,9 @@ func (f *File) Copy(ctx context.Context, off int64, to *File, toOff, n int64) (i
 	if err := to.mayChangeRange("COPY", toOff, max(n, 1)); err != nil || n <= 0 {
 		return 0, err
 	}
-	// The source is done with before the target is held: two copies in opposite directions
-	// do not wait for each other.
-	if err := f.i.drain(ctx); err != nil {
+	// What is copied is stable, so that no restart of the server takes it away before. The source is done
+	// with before the target is held: two copies in opposite directions do not wait for each other.
+	if err := f.i.sync(ctx); err != nil {
 		return 0, err
 	}
 	if err := f.pending(); err != nil {
