@@ -38,6 +38,8 @@ ip link set lo up
 mount -t tmpfs tmpfs /run
 rpcbind -f -w &
 rpc.statd -F -P $dir/statd &
+# The server asks for it once, when it starts.
+until rpcinfo -T tcp 127.0.0.1 status >/dev/null 2>&1; do sleep 0.05; done
 mkfifo $dir/go
 unshare --mount --net --propagation private sh -c '
 	set -e
@@ -72,7 +74,7 @@ func TestGanesha(t *testing.T) {
 		t.Skip("only root can run nfs-ganesha")
 	}
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
-	for _, p := range []string{"ganesha.nfsd", "rpcbind", "rpc.statd", "unshare", "ip", "mount"} {
+	for _, p := range []string{"ganesha.nfsd", "rpcbind", "rpcinfo", "rpc.statd", "unshare", "ip", "mount"} {
 		if _, err := exec.LookPath(p); err != nil {
 			t.Skipf("%s is not installed (Debian: nfs-ganesha, nfs-ganesha-vfs, nfs-common, rpcbind)", p)
 		}

@@ -29,7 +29,11 @@ mount -t tmpfs tmpfs /run
 mkdir -p /run/ganesha
 rpcbind -f -w &
 until [ -S /run/rpcbind.sock ]; do sleep 0.05; done
-if [ -n "$state" ]; then rpc.statd -F -P "$state" & fi
+# The server asks for statd once, when it starts.
+if [ -n "$state" ]; then
+	rpc.statd -F -P "$state" &
+	until rpcinfo -T tcp 127.0.0.1 status >/dev/null 2>&1; do sleep 0.05; done
+fi
 exec "$@"
 `
 
@@ -46,7 +50,7 @@ func TestPosixOnGanesha(t *testing.T) {
 	}
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
 	server, client := netns.Hosts(t, 1500)
-	for _, p := range []string{"ganesha.nfsd", "rpcbind", "rpc.statd"} {
+	for _, p := range []string{"ganesha.nfsd", "rpcbind", "rpcinfo", "rpc.statd"} {
 		if _, err := exec.LookPath(p); err != nil {
 			t.Skipf("%s is not installed (Debian: nfs-ganesha, nfs-ganesha-vfs, nfs-common, rpcbind)", p)
 		}
