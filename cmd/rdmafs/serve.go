@@ -103,11 +103,10 @@ func (m *mountArgs) serve() error {
 	if m.verbose {
 		note(how + " on " + m.dir)
 	}
+	log.Info(how) // before the command returns: who then looks at the log finds it
 	if err := announce(); err != nil {
 		log.Warn(fmt.Sprintf("the command that asked for the mount ended before it was usable: %v", err))
 		_ = mounted.Detach() // lazily: another process may have files open on it
-	} else {
-		log.Info(how)
 	}
 	if err := mounted.Serve(ctx); err != nil {
 		return fail(err)

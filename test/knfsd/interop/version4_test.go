@@ -33,9 +33,7 @@ func TestMountVersion4LinuxServer(t *testing.T) {
 			guest(t, g, "cd /export && rm -rf -- * && chmod 1777 .")
 			m := mounted(t, way.words+",vers=4.2")
 			t.Run("posix", func(t *testing.T) {
-				if way.name == "tcp" {
-					knfsd.NeedAll(t)
-				}
+				knfsd.NeedAll(t)
 				posix.Run(t, m.Dir)
 			})
 			t.Run("ranges", func(t *testing.T) { ranges4(t, m.Dir) })
