@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -192,18 +191,7 @@ func broken(op, format string, args ...any) error {
 		fmt.Sprintf(format, args...))
 }
 
-// checkName refuses names that no file can have, and those longer than a message
-// may carry.
+// checkName refuses names that no file of this server can have.
 func (c *Client) checkName(op, name string) error {
-	switch {
-	case name == "":
-		return &nfsclient.Error{Op: op, Status: nfsclient.ErrNoEnt}
-	case len(name) > int(c.info.NameMax):
-		return &nfsclient.Error{Op: op, Status: nfsclient.ErrNameTooLong}
-	case !validName(name):
-		return &nfsclient.Error{Op: op, Status: nfsclient.ErrInval}
-	}
-	return nil
+	return nfsclient.CheckName(op, name, c.info.NameMax)
 }
-
-func validName(name string) bool { return name != "" && !strings.ContainsAny(name, "/\x00") }

@@ -46,14 +46,6 @@ type Config struct {
 }
 
 const (
-	// maxIO bounds a read or write when nothing else does: the largest that
-	// Linux servers offer.
-	maxIO = 4 << 20
-	// unknownIO is used when a server states no maximum.
-	unknownIO = 8 << 10
-	minIO     = 1 << 10
-	pageSize  = 4 << 10
-
 	// A directory part asks for what the server prefers within these bounds.
 	minReadDir = 8 << 10
 	maxReadDir = 64 << 10
@@ -68,25 +60,4 @@ const (
 // sys is the credential of calls made on behalf of cr.
 func (cf *Config) sys(cr nfsclient.Cred) transport.AuthSys {
 	return transport.AuthSys{Machine: cf.MachineName, UID: cr.UID, GID: cr.GID, GIDs: cr.GIDs}
-}
-
-// ioSize is the size of the largest read or write: the least of the bounds
-// given, of which those that are 0 do not count, in whole pages if it can be.
-func ioSize(server uint32, transport, user int) int {
-	n := maxIO
-	if server == 0 {
-		server = unknownIO
-	}
-	if uint64(server) < uint64(n) {
-		n = int(server)
-	}
-	for _, m := range []int{transport, user} {
-		if m > 0 {
-			n = min(n, m)
-		}
-	}
-	if n >= pageSize {
-		return n &^ (pageSize - 1)
-	}
-	return max(n&^(minIO-1), minIO)
 }

@@ -20,8 +20,8 @@ func (c *Client) fsInfo(ctx context.Context, cr nfsclient.Cred) (nfsclient.Info,
 	dir := min(max(int64(res.DirPref), minReadDir), maxReadDir)
 	info := nfsclient.Info{
 		Version:     "3",
-		ReadMax:     ioSize(res.ReadMax, lim.MaxRecv, c.cf.RSize),
-		WriteMax:    ioSize(res.WriteMax, lim.MaxSend, c.cf.WSize),
+		ReadMax:     nfsclient.IOSize(uint64(res.ReadMax), lim.MaxRecv, c.cf.RSize),
+		WriteMax:    nfsclient.IOSize(uint64(res.WriteMax), lim.MaxSend, c.cf.WSize),
 		ReadDirMax:  int(dir),
 		MaxFileSize: res.MaxFileSize,
 		TimeDelta:   time.Duration(res.TimeDelta.Sec)*time.Second + time.Duration(res.TimeDelta.Nsec),

@@ -46,7 +46,7 @@ func TestIOSize(t *testing.T) {
 		{1 << 20, 0, 0, 1 << 20}, {1 << 20, 1 << 18, 0, 1 << 18}, {1 << 20, 1 << 18, 5000, 4096}, {4095, 0, 0, 3072},
 		{0, 0, 0, 8192}, {1<<32 - 1, 0, 0, 4 << 20}, {10, 0, 0, 1024}, {1 << 20, 0, 1, 1024}, {65537, 1 << 20, 1 << 20, 65536},
 	} {
-		if got := ioSize(c.server, c.transport, c.user); got != c.want {
+		if got := nfsclient.IOSize(uint64(c.server), c.transport, c.user); got != c.want {
 			t.Errorf("server %d, transport %d, user %d: %d, want %d", c.server, c.transport, c.user, got, c.want)
 		}
 	}

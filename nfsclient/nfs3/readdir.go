@@ -90,7 +90,7 @@ func dirents(from uint64, res *wire.ReadDirRes) ([]nfsclient.Dirent, error) {
 	}
 	for i := range res.Entries {
 		e := &res.Entries[i]
-		if !validName(e.Name) {
+		if !nfsclient.ValidName(e.Name) {
 			return nil, broken(readDirOp(res.Plus), "an entry named %q", e.Name)
 		}
 		out[i] = nfsclient.Dirent{FileID: e.FileID, Name: e.Name, Cookie: e.Cookie}

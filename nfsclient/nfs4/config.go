@@ -48,13 +48,6 @@ type Config struct {
 type MountError = nfs3.MountError
 
 const (
-	// maxIO bounds a read or write when nothing else does.
-	maxIO = 4 << 20
-	// unknownIO is used when a server states no maximum.
-	unknownIO = 8 << 10
-	minIO     = 1 << 10
-	pageSize  = 4 << 10
-
 	readDirSize = 64 << 10
 	// growReadDir bounds a part of a directory when an entry is too large for readDirSize.
 	growReadDir = 256 << 10
@@ -70,25 +63,4 @@ func (cf *Config) fail(f nfs3.Failure, why, hint string, err error) error {
 // sys is the credential of calls made on behalf of cr.
 func (cf *Config) sys(cr nfsclient.Cred) transport.AuthSys {
 	return transport.AuthSys{Machine: cf.MachineName, UID: cr.UID, GID: cr.GID, GIDs: cr.GIDs}
-}
-
-// ioSize is the size of the largest read or write: the least of the bounds given, of which those
-// that are 0 do not count, in whole pages if it can be.
-func ioSize(server uint64, bounds ...int) int {
-	n := maxIO
-	if server == 0 {
-		server = unknownIO
-	}
-	if server < uint64(n) {
-		n = int(server)
-	}
-	for _, m := range bounds {
-		if m > 0 {
-			n = min(n, m)
-		}
-	}
-	if n >= pageSize {
-		return n &^ (pageSize - 1)
-	}
-	return max(n&^(minIO-1), minIO)
 }

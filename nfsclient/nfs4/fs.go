@@ -36,8 +36,8 @@ func (c *Client) learn(a *wire.Attrs) {
 	lim := c.cf.Caller.Limits()
 	i := nfsclient.Info{
 		Version:     "4.1",
-		ReadMax:     ioSize(a.MaxRead, lim.MaxRecv, c.ses.MaxRead(), c.cf.RSize),
-		WriteMax:    ioSize(a.MaxWrite, lim.MaxSend, c.ses.MaxWrite(), c.cf.WSize),
+		ReadMax:     nfsclient.IOSize(a.MaxRead, lim.MaxRecv, c.ses.MaxRead(), c.cf.RSize),
+		WriteMax:    nfsclient.IOSize(a.MaxWrite, lim.MaxSend, c.ses.MaxWrite(), c.cf.WSize),
 		ReadDirMax:  readDirSize,
 		MaxFileSize: 1<<63 - 1,
 		NameMax:     maxNameMax,

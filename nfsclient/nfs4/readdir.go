@@ -54,7 +54,7 @@ func (c *Client) dirents(from uint64, rd *wire.ReadDir) ([]nfsclient.Dirent, err
 	out := make([]nfsclient.Dirent, 0, len(rd.Entries))
 	for i := range rd.Entries {
 		e := &rd.Entries[i]
-		if !validName(e.Name) {
+		if !nfsclient.ValidName(e.Name) {
 			return nil, broken("READDIR", "an entry named %q", e.Name)
 		}
 		d := nfsclient.Dirent{Name: e.Name, Cookie: e.Cookie, FileID: e.Attrs.FileID}
