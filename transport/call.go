@@ -17,6 +17,9 @@ type Payload = mem.Vec
 // returned.
 type Call struct {
 	Prog, Vers, Proc uint32
+	// CountAs is by which number the call is counted among those of its program; 0 means Proc. NFS
+	// version 4 has one procedure for everything.
+	CountAs uint32
 	// Cred authenticates the call; nil means AuthNone.
 	Cred Cred
 	// NoDirect forbids direct placement for this call: Send and Recv travel in
@@ -44,6 +47,9 @@ type Call struct {
 	// Status, if set, is where Result puts the procedure's own status; one other than 0 is an
 	// error to those who count calls.
 	Status *uint32
+	// Sent, if set, is called by the link, on the goroutine of Exchange, for a transmission
+	// that no later one can overtake any more. It must not block.
+	Sent func()
 	// Timed has the link note when the reply came.
 	Timed bool
 	// Trip is what the link that carried the call last tells of it.
@@ -63,6 +69,14 @@ type Trip struct {
 
 // Direct reports whether Send and Recv may be placed directly.
 func (c *Call) Direct() bool { return !c.NoDirect && c.Protection() == nil }
+
+// Counted is by which number the call is counted among those of its program.
+func (c *Call) Counted() uint32 {
+	if c.CountAs != 0 {
+		return c.CountAs
+	}
+	return c.Proc
+}
 
 // Protection is that of the credential.
 func (c *Call) Protection() Protection {
@@ -94,7 +108,7 @@ type Limits struct {
 	// MaxSend and MaxRecv bound the payload bytes of one call each way.
 	MaxSend, MaxRecv int
 	// Concurrent is the number of outstanding calls that the transport can make
-	// use of.
+	// use of. It may change with what the server grants.
 	Concurrent int
 	// First is the number of calls that a new link carries until the first reply;
 	// 0 if that is no less than later.
@@ -124,20 +138,29 @@ const (
 	// NoReply is not sent: the transport ends the connection without a reply, as
 	// if the server had crashed before it could send one.
 	NoReply AcceptStat = 1<<32 - 1
+	// TooWeak is not sent as accept_stat: the call is denied with AUTH_TOOWEAK.
+	TooWeak AcceptStat = 1<<32 - 2
 )
 
 // Request is a call received by a server. Everything in it is borrowed until
 // Serve returns, but for what Lease lends, which the transport takes back.
 type Request struct {
 	// Transport is "tcp" or the provider's name; Peer the client's address.
-	Transport        string
-	Peer             string
+	Transport string
+	Peer      string
+	// Encrypted: it has come over TLS (RFC 9289).
+	Encrypted        bool
 	XID              uint32
 	Prog, Vers, Proc uint32
-	// Flavor is that of the credential, FlavorNone or FlavorSys; Sys is what
-	// FlavorSys carries, but for the machine's name.
+	// Flavor is that of the credential, FlavorNone, FlavorSys or FlavorGSS; Sys is
+	// what FlavorSys carries, but for the machine's name.
 	Flavor uint32
 	Sys    AuthSys
+	// Security is the number by which MOUNT and SECINFO name how the call is
+	// secured: Flavor, or with FlavorGSS a pseudo-flavor of mechanism and service
+	// (RFC 2623 section 2.2.1). Principal is who calls, with FlavorGSS.
+	Security  uint32
+	Principal string
 	// Low and High are the versions served, to be set with ProgMismatch.
 	Low, High uint32
 	// Args is positioned at the arguments; Args.Data returns items that may have

@@ -7,6 +7,8 @@ const (
 	FlavorNone  uint32 = 0
 	FlavorSys   uint32 = 1
 	FlavorShort uint32 = 2
+	// FlavorGSS is RPCSEC_GSS (RFC 2203 section 5).
+	FlavorGSS uint32 = 6
 )
 
 // Bounds of RFC 5531: section 8.2 for the bodies of credentials and verifiers,

@@ -36,6 +36,12 @@ var (
 	ErrTimeout = errors.New("no reply from the server")
 	// ErrTimedOut is ErrTimeout of a mount that tells programs so: softerr of nfs(5).
 	ErrTimedOut = fmt.Errorf("%w", ErrTimeout)
+	// ErrNoCredential: the user of a call has nothing now by which the server would know
+	// him; a ticket that is to be fetched, for instance. The call was not sent.
+	ErrNoCredential = errors.New("no credential")
+	// ErrAwaitCredential is ErrNoCredential of a hard mount: data that was written is kept
+	// until there is one.
+	ErrAwaitCredential = fmt.Errorf("%w", ErrNoCredential)
 	// ErrProtocol: the peer broke the transport's protocol. Errors that wrap
 	// it say how.
 	ErrProtocol = errors.New("protocol error")

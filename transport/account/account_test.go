@@ -72,7 +72,7 @@ func TestTable(t *testing.T) {
 			for range calls {
 				tab.Add(7, 1, &Spent{Queue: time.Microsecond, Trip: time.Millisecond, Sent: 10, Received: 20, Resends: 1, Failed: true})
 				tab.Add(8, 1, &Spent{})
-				tab.Add(7, maxProcedures, &Spent{})
+				tab.Add(7, leastProcedures, &Spent{})
 			}
 		})
 	}

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// maxProcedures bounds the procedures of a program: NLM 4 has the most, 24.
-const maxProcedures = 32
+// leastProcedures is how many procedures a program has room for at least, named or not.
+const leastProcedures = 32
 
-// Program names an RPC program and its procedures, by their numbers.
+// Program names an RPC program and its procedures, by their numbers. Of one that has a single procedure for
+// everything, Procedures may name the kinds of its calls.
 type Program struct {
 	Number     uint32
 	Name       string
@@ -22,7 +23,7 @@ type Table struct {
 
 type program struct {
 	Program
-	of [maxProcedures]atomic.Pointer[counters]
+	of []atomic.Pointer[counters]
 }
 
 // counters are those of one procedure.
@@ -35,7 +36,9 @@ type counters struct {
 func New(programs []Program) *Table {
 	t := &Table{programs: make([]program, len(programs))}
 	for i := range programs {
-		t.programs[i].Program = programs[i]
+		p := &t.programs[i]
+		p.Program = programs[i]
+		p.of = make([]atomic.Pointer[counters], max(leastProcedures, len(p.Procedures)))
 	}
 	return t
 }
@@ -77,13 +80,16 @@ func (t *Table) Add(prog, proc uint32, s *Spent) {
 
 // find is the counters of a procedure, nil if its calls are not counted.
 func (t *Table) find(prog, proc uint32) *counters {
-	if t == nil || proc >= maxProcedures {
+	if t == nil {
 		return nil
 	}
 	for i := range t.programs {
 		p := &t.programs[i]
 		if p.Number != prog {
 			continue
+		}
+		if int64(proc) >= int64(len(p.of)) {
+			return nil
 		}
 		c := p.of[proc].Load()
 		if c == nil {

@@ -51,15 +51,7 @@ func flatArgs(c *transport.Call) []byte {
 	var w xdr.Writer
 	w.Reset(nil, c.Send)
 	c.Args(&w)
-	stream, out, at := w.Bytes(), make([]byte, 0, w.Len()), 0
-	for _, m := range w.Marks() {
-		out = append(out, stream[at:m.Off]...)
-		at = m.Off
-		n := len(out)
-		out = out[:n+m.Len+xdr.Pad(m.Len)]
-		c.Send[m.Index].CopyOut(0, out[n:n+m.Len])
-	}
-	return append(out, stream[at:]...)
+	return w.AppendFlat(make([]byte, 0, w.Len()), 0)
 }
 
 // PeekXID returns the transaction id of the message b, and whether it is a reply.
@@ -96,10 +88,17 @@ const (
 	authBadCred      = 1
 	authRejectedCred = 2
 	authBadVerf      = 3
+	authTooWeak      = 5
 )
 
 // ErrRPCVersion: the call is of an RPC version other than 2.
 var ErrRPCVersion = errors.New("RPC version not supported")
+
+// errGuarded: only a Guard serves calls of this flavor.
+var errGuarded = &AuthError{authBadCred, "RPCSEC_GSS is not served"}
+
+// errTooWeak: a handler returned transport.TooWeak.
+var errTooWeak = &AuthError{authTooWeak, "stronger security is needed"}
 
 // ParseCall decodes a call's header and leaves r at the arguments. When it
 // fails with ErrRPCVersion or an *AuthError, XID is set and the call must be denied;
@@ -123,9 +122,6 @@ func ParseCall(r *xdr.Reader) (CallHeader, error) {
 	h.Proc = r.Uint32()
 	h.Flavor = r.Uint32()
 	body := r.Opaque(transport.MaxAuthBody)
-	if r.Err() != nil {
-		return h, malformed(r.Err())
-	}
 	verf := r.Uint32()
 	r.Opaque(transport.MaxAuthBody)
 	if r.Err() != nil {
@@ -139,6 +135,8 @@ func ParseCall(r *xdr.Reader) (CallHeader, error) {
 		}
 	case transport.FlavorShort:
 		return h, &AuthError{authRejectedCred, "AUTH_SHORT was never handed out"}
+	case transport.FlavorGSS:
+		return h, errGuarded
 	default:
 		return h, &AuthError{authBadCred, fmt.Sprintf("flavor %d is not supported", h.Flavor)}
 	}

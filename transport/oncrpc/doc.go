@@ -8,7 +8,8 @@
 // transports.
 //
 // It refuses to make up transaction ids, to recover from a handler's panic, and
-// to serve calls of another flavor of authentication than AUTH_NONE and AUTH_SYS.
+// to serve calls of another flavor of authentication than AUTH_NONE and AUTH_SYS,
+// but for those of RPCSEC_GSS that a handler which is a Guard admits.
 //
 // Everything a peer sends is checked before it is used: credentials and
 // verifiers are at most 400 bytes (section 8.2), a machine name 255 bytes, and

@@ -10,16 +10,21 @@ import (
 
 // Serve answers one call: q.Args is positioned at the call's header, and q.Reply is
 // empty. Serve sets the header's fields of q, runs h and leaves the whole reply in
-// q.Reply. ok is false if the message is not a call, its header is truncated, or h
-// returned NoReply: there is no reply then, and the connection must be closed.
+// q.Reply. ok is false if the message is not a call, its header is truncated, h
+// returned NoReply, or a Guard discards the call: there is no reply then, and the
+// connection must be closed.
 //
 // If h reports success although the arguments were malformed, the reply is
-// GARBAGE_ARGS.
+// GARBAGE_ARGS. Calls of RPCSEC_GSS are served if h is a Guard.
 func Serve(ctx context.Context, h transport.Handler, q *transport.Request) (ok bool) {
+	first := q.Args.Offset()
 	head, err := ParseCall(q.Args)
 	q.XID, q.Prog, q.Vers, q.Proc, q.Flavor = head.XID, head.Prog, head.Vers, head.Proc, head.Flavor
-	q.Sys = head.Sys
+	q.Sys, q.Security = head.Sys, head.Flavor
 	if err != nil {
+		if g, ok := h.(Guard); ok && err == errGuarded {
+			return serveGuarded(ctx, g, q, parseAuth(q.Args.Since(first)))
+		}
 		return refuse(q.Reply, head.XID, err)
 	}
 	w := q.Reply
@@ -36,12 +41,20 @@ func Serve(ctx context.Context, h transport.Handler, q *transport.Request) (ok b
 		return true
 	}
 	w.Truncate(start)
-	appendAccepted(w, q.XID, stat)
-	if stat == transport.ProgMismatch {
-		w.Uint32(q.Low)
-		w.Uint32(q.High)
+	if stat == transport.TooWeak {
+		return refuse(w, q.XID, errTooWeak)
 	}
+	appendAccepted(w, q.XID, stat)
+	appendRange(q, stat)
 	return true
+}
+
+// appendRange encodes what follows an accept_stat other than Success.
+func appendRange(q *transport.Request, stat transport.AcceptStat) {
+	if stat == transport.ProgMismatch {
+		q.Reply.Uint32(q.Low)
+		q.Reply.Uint32(q.High)
+	}
 }
 
 // appendAccepted encodes an accepted_reply up to its results (RFC 5531

@@ -23,7 +23,7 @@ func (c *Caller) account(ctx context.Context, o *op, call *transport.Call, err e
 	if sent := call.Trip.Sent; !sent.IsZero() {
 		s.Queue, s.Trip = max(sent.Sub(o.begun), 0), now.Sub(sent)
 	}
-	c.cfg.Account.Add(call.Prog, call.Proc, &s)
+	c.cfg.Account.Add(call.Prog, call.Counted(), &s)
 	if c.cfg.Slow > 0 && s.Queue+s.Trip >= c.cfg.Slow {
 		c.logSlow(ctx, call, &s, err)
 	}
@@ -31,7 +31,7 @@ func (c *Caller) account(ctx context.Context, o *op, call *transport.Call, err e
 
 // logSlow logs a call that took long.
 func (c *Caller) logSlow(ctx context.Context, call *transport.Call, s *account.Spent, err error) {
-	program, procedure := c.cfg.Account.Name(call.Prog, call.Proc)
+	program, procedure := c.cfg.Account.Name(call.Prog, call.Counted())
 	about := ""
 	if subject, ok := ctx.Value(transport.Subject{}).(func() string); ok {
 		about = " of " + subject()

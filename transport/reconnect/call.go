@@ -108,7 +108,7 @@ func (c *Caller) acquire(ctx context.Context, o *op, call *transport.Call) (*slo
 			return nil, nil, err
 		}
 		c.prog, c.vers = call.Prog, call.Vers
-		o.prog, o.proc = call.Prog, call.Proc
+		o.prog, o.proc = call.Prog, call.Counted()
 		if s := c.pick(); s != nil {
 			s.load++
 			o.sent++

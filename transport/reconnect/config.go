@@ -49,6 +49,9 @@ type Config struct {
 	// and the link is closed. ctx ends with DialTimeout. With NConnect it may run
 	// for several links at once.
 	Establish func(ctx context.Context, call func(context.Context, *transport.Call) error) error
+	// Keep, if set, reports whether a link that is lost is replaced even if no call wants one: a server that
+	// calls back has no other way to the client. It must not block.
+	Keep func() bool
 	// Probe is the interval at which a link is examined while a call waits for its
 	// reply; 0 means a second, negative never.
 	Probe time.Duration

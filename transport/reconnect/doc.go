@@ -19,7 +19,7 @@
 // Links. A slot connects when a call wants a link: at once the first time, then
 // 100 ms after the start of the previous attempt, doubled up to a second until a
 // link brings a valid reply again. A link that is lost while no call wants one is
-// not replaced. A new link is established before calls are sent over it: the calls
+// not replaced, unless Config.Keep says so. A new link is established before calls are sent over it: the calls
 // of Config.Establish come first; and if the transport carries one call until the
 // first reply, each link but the first begins with a NULL call, unless a reply has
 // come already, so that no call that the server does not answer can be that one.

@@ -37,3 +37,16 @@ func (c *Caller) establish(ctx context.Context, link transport.Link) error {
 	}
 	return nil // a refusal is a reply, too
 }
+
+// Redial ends the links that are up. Their calls go over new ones, which Config.Establish
+// establishes.
+func (c *Caller) Redial() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.slots {
+		if s.link != nil && !s.condemned {
+			s.condemned = true
+			s.signal()
+		}
+	}
+}

@@ -86,3 +86,30 @@ func TestEstablishOfConnect(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRedial: calls that are outstanding when the links are ended go over a new one, which is
+// established first.
+func TestRedial(t *testing.T) {
+	r := newRig(t, Config{Establish: binding})
+	res := r.call(t.Context())
+	r.dial(nil)
+	(<-r.d.sent).answer <- nil
+	s := <-r.d.sent
+	r.c.Redial()
+	<-s.link.done
+	r.rest()
+	r.dial(nil)
+	bind := <-r.d.sent
+	if bind.call.Proc != 44 {
+		t.Errorf("the new link begins with procedure %d", bind.call.Proc)
+	}
+	bind.answer <- nil
+	again := <-r.d.sent
+	if again.xid != s.xid || !again.call.Resent {
+		t.Errorf("XID %#x, resent %v, want %#x", again.xid, again.call.Resent, s.xid)
+	}
+	again.answer <- nil
+	if err := <-res; err != nil {
+		t.Error(err)
+	}
+}

@@ -11,6 +11,8 @@ type Health struct {
 	// before the first attempt.
 	Connected bool
 	Since     time.Time
+	// Links is how many links there are.
+	Links int
 	// SilentSince is when a call had taken too long (Config.Timeo and Retrans) and no reply
 	// has come since; zero if the server answers.
 	SilentSince time.Time
@@ -24,6 +26,7 @@ type Health struct {
 
 // Waiting is a call that waits.
 type Waiting struct {
+	// Proc is transport.Call.Counted.
 	Prog, Proc uint32
 	Begun      time.Time
 	// Sent is how often it was sent; it waits for a connection if OnLink is false.
@@ -39,7 +42,12 @@ func (c *Caller) Health() Health {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := Health{Failure: c.failure, FailedAt: c.failedAt, Since: c.downSince}
-	if slices.ContainsFunc(c.slots, (*slot).usable) {
+	for _, s := range c.slots {
+		if s.usable() {
+			h.Links++
+		}
+	}
+	if h.Links > 0 {
 		h.Connected, h.Since = true, c.upSince
 	}
 	if c.silent.Load() {

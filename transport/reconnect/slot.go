@@ -61,13 +61,15 @@ func (s *slot) runSlot(ctx context.Context) {
 	}
 }
 
-// awaitCall returns when a call wants a link.
+// awaitCall returns when a call wants a link, or at once if the slot has had one and it is to be kept.
 func (s *slot) awaitCall(ctx context.Context) event {
 	for {
 		s.c.mu.Lock()
 		w := s.wanted
 		s.wanted = false
+		kept := s.c.linked && s.attempts > 0 && s.c.cfg.Keep != nil
 		s.c.mu.Unlock()
+		w = w || kept && s.c.cfg.Keep()
 		if ctx.Err() != nil {
 			return stop
 		}

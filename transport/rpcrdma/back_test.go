@@ -215,10 +215,10 @@ func TestBackwardEnds(t *testing.T) {
 			if err := back.Call(within(t, patience), nullCall()); err != nil {
 				t.Fatal(err)
 			}
-			hold := nullCall()
-			hold.Proc = procHold
 			failed := make(chan error, 4)
 			for range 4 {
+				hold := nullCall()
+				hold.Proc = procHold
 				runCall := func() { failed <- back.Call(within(t, patience), hold) }
 				go runCall()
 			}
@@ -259,7 +259,7 @@ func TestBackwardEnds(t *testing.T) {
 			case <-within(t, patience).Done():
 				t.Fatal("the backchannel does not end")
 			}
-			wantFate(t, back.Call(within(t, patience), hold), transport.NotSent, transport.ErrClosed)
+			wantFate(t, back.Call(within(t, patience), nullCall()), transport.NotSent, transport.ErrClosed)
 		})
 	}
 }

@@ -107,6 +107,13 @@ func LinkBytes(credits, inline int) int {
 	return linkBytes(credits, n, max(n, wire.DefaultInline2)) + maxCtl
 }
 
+// CallbackBytes is what a link registers besides to serve so many calls of the server's.
+func CallbackBytes(credits, inline int, tryVersion2 bool) int {
+	n := inlineSize(inline)
+	c := DialerConfig{InlineSend: n, InlineRecv: n, TryVersion2: tryVersion2, CallbackCredits: credits}
+	return c.backBytes()
+}
+
 // linkBytes has a receive buffer for each posted receive and one more for each
 // slot.
 func linkBytes(credits, send, recv int) int {
@@ -219,7 +226,11 @@ func (d *dialer) Unregister(a *mem.Arena) error {
 }
 
 func (d *dialer) Limits() transport.Limits {
-	return transport.Limits{MaxSend: d.cfg.MaxPayload, MaxRecv: d.cfg.MaxPayload, Concurrent: d.cfg.Credits, First: 1}
+	l := transport.Limits{MaxSend: d.cfg.MaxPayload, MaxRecv: d.cfg.MaxPayload, Concurrent: d.cfg.Credits, First: 1}
+	if n := int(d.stats.Grant.Load()); n > 0 {
+		l.Concurrent = min(l.Concurrent, n)
+	}
+	return l
 }
 
 func (d *dialer) Stats() transport.Stats {

@@ -47,6 +47,30 @@ func TestOneCallBeforeTheFirstGrant(t *testing.T) {
 	calls.Wait()
 }
 
+// TestGrantBoundsConcurrent: what callers are told to make use of is what the server grants, once it has.
+func TestGrantBoundsConcurrent(t *testing.T) {
+	addr := startPeer(t, peerSizes(1024), func(p *peer) error {
+		for credits := uint32(5); ; credits = 100 {
+			q, err := p.call()
+			if err != nil {
+				return err
+			}
+			if err := p.send(append(q.header(wire.ProcMsg, credits, wire.Lists{}), rpcAccepted(q.XID, 5)...)); err != nil {
+				return err
+			}
+		}
+	})
+	r := dialPeer(t, addr, nil)
+	for _, want := range []int{16, 5, 16} {
+		if n := r.d.Limits().Concurrent; n != want {
+			t.Errorf("%d calls are of use, want %d", n, want)
+		}
+		if err := r.do(within(t, patience), pingCall(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestErrorIsNoFirstGrant has the first answer be an error, whose credits say
 // nothing yet.
 func TestErrorIsNoFirstGrant(t *testing.T) {

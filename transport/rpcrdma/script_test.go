@@ -2,7 +2,6 @@ package rpcrdma
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/test/must"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/wire"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
@@ -133,15 +133,6 @@ func subset(places ...int) (s wire.PropSubset) {
 	return s
 }
 
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func xdrWords(ws ...uint32) []byte {
 	var b []byte
 	for _, w := range ws {
@@ -173,7 +164,7 @@ func recorded(t testing.TB, file string, field int) (hs [][]byte) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		hs = append(hs, unhex(t, strings.Fields(line)[field]))
+		hs = append(hs, must.Hex(t, strings.Fields(line)[field]))
 	}
 	return hs
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/oncrpc"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/plan"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/responder"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma/rfc5666"
@@ -38,6 +39,11 @@ func (c *serverConn) Serve(ctx context.Context, q *transport.Request) transport.
 		return c.configure(ctx, q)
 	}
 	return c.s.handler.Serve(ctx, q)
+}
+
+// Admit implements oncrpc.Guard.
+func (c *serverConn) Admit(q *transport.Request, a oncrpc.Auth) (oncrpc.Admission, error) {
+	return oncrpc.Admit(c.s.handler, q, a)
 }
 
 func (k *serverCall) Readable() bool { return k.c.readable.Load() }

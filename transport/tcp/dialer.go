@@ -53,7 +53,8 @@ type Config struct {
 	// Of the conn that it returns, Close ends conn; a deadline that passes stops
 	// a Read or Write, and the conn is usable again once the deadline is moved. If it is
 	// not, as a tls.Conn after Write, a call that is cancelled in the middle of its
-	// record ends the link. If it has NetConn, as a tls.Conn, that is the socket.
+	// record ends the link. If it has NetConn, as a tls.Conn, that is conn. If it is
+	// a BuffersWriter, it is written to in that way.
 	Upgrade func(ctx context.Context, conn net.Conn) (net.Conn, error)
 }
 
@@ -111,33 +112,43 @@ func (d *Dialer) Dial(ctx context.Context) (transport.Link, error) {
 	if tc, ok := conn.(*net.TCPConn); ok {
 		_ = tc.SetLinger(0)
 	}
+	sock := newPollingReader(conn)
 	if d.cfg.Upgrade != nil {
-		if conn, err = d.upgrade(ctx, conn); err != nil {
+		if conn, err = d.upgrade(ctx, polled(conn, sock)); err != nil {
 			d.stats.connectFails.Add(1)
 			return nil, fmt.Errorf("connect to %v: %w", path.Remote, err)
 		}
 	}
 	d.stats.connects.Add(1)
-	return newLink(d, conn, path.Remote), nil
+	return newLink(d, conn, sock, path.Remote), nil
 }
 
 // upgrade has Config.Upgrade make of a socket what carries the records.
-func (d *Dialer) upgrade(ctx context.Context, socket net.Conn) (net.Conn, error) {
-	expired := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(expired)
-		_ = socket.SetDeadline(time.Unix(1, 0)) // a closed one fails as well
+func (d *Dialer) upgrade(ctx context.Context, socket net.Conn) (conn net.Conn, err error) {
+	err = within(ctx, socket, func() error {
+		conn, err = d.cfg.Upgrade(ctx, socket)
+		return err
 	})
-	conn, err := d.cfg.Upgrade(ctx, socket)
-	if !stop() {
-		<-expired
-		err = context.Cause(ctx) // whatever that made Upgrade return
-	}
 	if err != nil {
 		_ = socket.Close()
 		return nil, err
 	}
 	return conn, nil
+}
+
+// within has do use conn, whose reads and writes fail once ctx has ended.
+func within(ctx context.Context, conn net.Conn, do func() error) error {
+	expired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(expired)
+		_ = conn.SetDeadline(time.Unix(1, 0)) // a closed one fails as well
+	})
+	err := do()
+	if !stop() {
+		<-expired
+		err = context.Cause(ctx) // whatever that made do return
+	}
+	return err
 }
 
 func (d *Dialer) connect(ctx context.Context, path transport.Path) (net.Conn, error) {

@@ -22,7 +22,9 @@
 // as that of READ does, the data is read from the socket directly into the payload;
 // cancelling the call stops that at once.
 //
-// What comes before the records, as the start of TLS, is the business of Config.Upgrade.
+// What comes before the records, as the start of TLS, is the business of Config.Upgrade and ServerConfig.Upgrade
+// (package rpctls). What they return may gather what is written by itself (BuffersWriter): it keeps what it has taken when it is
+// interrupted, so that the outbox goes on behind it. Its reads poll as those of a socket do.
 //
 // Both directions. A server calls its client over the connection that the client
 // has made (transport.Backchannel); the client serves such calls if its Config has

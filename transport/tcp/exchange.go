@@ -66,6 +66,9 @@ func (q *requester) Exchange(ctx context.Context, xid uint32, c *transport.Call)
 	q.stats.calls.Add(1)
 	c.Trip = transport.Trip{Sent: time.Now(), BytesSent: x.w.Len()}
 	q.out.enqueue(ctx, &x.packet)
+	if c.Sent != nil {
+		c.Sent()
+	}
 	q.await(ctx, x)
 	sent := q.out.withdraw(ctx, &x.packet)
 	rec, err := q.take(xid, x)

@@ -25,13 +25,14 @@ type link struct {
 	back *callbacks
 }
 
-func newLink(d *Dialer, conn net.Conn, peer netip.AddrPort) *link {
+// newLink is over conn, which is the socket that sock reads, or over it.
+func newLink(d *Dialer, conn net.Conn, sock *pollingReader, peer netip.AddrPort) *link {
 	l := &link{d: d, reader: make(chan struct{})}
 	l.requester = requester{conn: conn, out: &l.box, stats: &d.stats, peer: peer.String(), maxRecord: d.cfg.MaxRecord}
 	l.init()
 	l.turn, l.drive = turn.New(&l.mu, l.interrupt), l.receive
-	l.sock = newPollingReader(conn)
-	l.in = newRecords(&countingReader{r: l.sock, n: &d.stats.received})
+	l.sock = sock
+	l.in = newRecords(&countingReader{r: sock.or(conn), n: &d.stats.received})
 	l.box.init(conn, &d.stats.sent, func(err error) { l.fail(fmt.Errorf("write: %w", err)) })
 	if d.cfg.Callbacks != nil {
 		l.back = newCallbacks(l)

@@ -83,6 +83,8 @@ type outbox struct {
 	// raw is that of conn, if it is a socket; writeFD is in writeNow.
 	raw     syscall.RawConn
 	writeFD func(fd uintptr) bool
+	// over is conn, if it is no socket and gathers by itself.
+	over BuffersWriter
 	// fail is called with the first write error, with no lock held.
 	fail  func(error)
 	bytes *atomic.Uint64
@@ -104,6 +106,15 @@ type outbox struct {
 	spare [][]byte    // memory for bufs
 }
 
+// BuffersWriter is what a conn over a socket may be for which many small writes are dear, as each is a record of TLS.
+type BuffersWriter interface {
+	// WriteBuffers writes bufs, as they are one after the other, and returns how many bytes it has taken; an error
+	// if these are not all. When a deadline has passed it goes on with the next call, behind what it has taken.
+	WriteBuffers(bufs [][]byte) (n int, err error)
+	// Unsent reports whether something that was taken is not sent. A WriteBuffers, of nothing even, sends it.
+	Unsent() bool
+}
+
 // span is a packet's share of a batch. p is nil when its owner has it back.
 type span struct {
 	p    *packet
@@ -113,6 +124,8 @@ type span struct {
 func (o *outbox) init(conn net.Conn, bytes *atomic.Uint64, fail func(error)) {
 	o.conn, o.bytes, o.fail = conn, bytes, fail
 	o.idle.L = &o.mu
+	o.raw = nil
+	o.over, _ = conn.(BuffersWriter)
 	if socket, ok := conn.(*net.TCPConn); ok {
 		o.raw, _ = socket.SyscallConn()
 		o.writeFD = o.writev
@@ -165,6 +178,12 @@ func (o *outbox) writev(fd uintptr) bool {
 	if err != nil {
 		return true
 	}
+	o.written(n)
+	return true
+}
+
+// written takes n bytes off bufs. The holder calls.
+func (o *outbox) written(n int) {
 	o.done += n
 	o.bytes.Add(uint64(n))
 	for n > 0 || len(o.bufs) > 0 && len(o.bufs[0]) == 0 {
@@ -175,7 +194,6 @@ func (o *outbox) writev(fd uintptr) bool {
 			o.bufs = o.bufs[1:]
 		}
 	}
-	return true
 }
 
 // maxVector is how many pieces writeNow gives to the kernel; it takes IOV_MAX, 1024.
@@ -241,14 +259,12 @@ func (o *outbox) enqueueAll(ps []*packet) {
 // to write.
 func (o *outbox) write(own *packet) bool {
 	for {
-		n, err := int64(0), error(nil)
-		if len(o.bufs) > 0 && !o.writeNow() {
+		err := error(nil)
+		if o.unsent() && !o.writeNow() {
 			o.limitPeer()
-			n, err = o.bufs.WriteTo(o.conn)
-			o.bytes.Add(uint64(n))
+			err = o.writeAll()
 		}
 		o.mu.Lock()
-		o.done += int(n)
 		if o.interrupted && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) {
 			err = o.conn.SetWriteDeadline(time.Time{})
 			o.interrupted = false
@@ -260,7 +276,7 @@ func (o *outbox) write(own *packet) bool {
 			return true
 		}
 		o.release()
-		if len(o.bufs) == 0 {
+		if !o.unsent() {
 			if o.closed || len(o.queue) == 0 {
 				o.abort()
 				o.mu.Unlock()
@@ -275,6 +291,22 @@ func (o *outbox) write(own *packet) bool {
 		}
 		o.mu.Unlock()
 	}
+}
+
+// unsent reports whether anything of the batch is still to be written. The holder calls.
+func (o *outbox) unsent() bool { return len(o.bufs) > 0 || o.over != nil && o.over.Unsent() }
+
+// writeAll writes the batch, and waits while the peer does not take it. The holder calls.
+func (o *outbox) writeAll() error {
+	if o.over != nil {
+		n, err := o.over.WriteBuffers(o.bufs)
+		o.written(n)
+		return err
+	}
+	n, err := o.bufs.WriteTo(o.conn)
+	o.done += int(n)
+	o.bytes.Add(uint64(n))
+	return err
 }
 
 // release returns the packets of the batch that are written, or that will be

@@ -43,6 +43,31 @@ func newPollingReader(conn net.Conn) *pollingReader {
 	return r
 }
 
+// or is r if conn is the socket that r reads, and else conn, over that socket.
+func (r *pollingReader) or(conn net.Conn) io.Reader {
+	if r.conn == io.Reader(conn) {
+		return r
+	}
+	return conn
+}
+
+// polledConn is a socket that is read by a pollingReader: what Upgrade gets, so that what it returns polls too.
+type polledConn struct {
+	*net.TCPConn
+	in *pollingReader
+}
+
+// Read implements io.Reader.
+func (c *polledConn) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+// polled is conn, read by in if it is a socket.
+func polled(conn net.Conn, in *pollingReader) net.Conn {
+	if socket, ok := conn.(*net.TCPConn); ok {
+		return &polledConn{socket, in}
+	}
+	return conn
+}
+
 // Read implements io.Reader, for one goroutine at a time.
 func (r *pollingReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {

@@ -28,6 +28,11 @@ type ServerConfig struct {
 	// whose client does not read what is sent. 0 means 6 minutes, as with the Linux
 	// server.
 	Idle time.Duration
+	// Upgrade, if set, has each new connection to itself before the first record, for the
+	// time Idle at most, and returns what carries the records, as that of Config does: conn
+	// itself, with what was read of it already, or an encrypted conn over it. An error ends
+	// the connection.
+	Upgrade func(ctx context.Context, conn net.Conn) (over net.Conn, ahead []byte, err error)
 	// Log may be nil. It gets what went wrong with a connection.
 	Log *slog.Logger
 }

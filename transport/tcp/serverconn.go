@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,10 @@ type serverConn struct {
 	s    *server
 	conn net.Conn
 	peer string
-	out  outbox
-	sent atomic.Uint64
+	// encrypted: conn is what Upgrade has made.
+	encrypted bool
+	out       outbox
+	sent      atomic.Uint64
 
 	active   atomic.Int32  // calls received and not answered
 	running  atomic.Int32  // of them, those taken up
@@ -39,13 +42,46 @@ type serverConn struct {
 }
 
 func newServerConn(s *server, conn net.Conn) *serverConn {
-	c := &serverConn{s: s, conn: conn, peer: conn.RemoteAddr().String(), over: make(chan struct{}), crew: crew.New()}
-	c.out.init(conn, &c.sent, func(error) { _ = conn.Close() })
+	c := &serverConn{s: s, peer: conn.RemoteAddr().String(), over: make(chan struct{}), crew: crew.New()}
 	c.out.peerTimeout = s.cfg.Idle
 	c.back.c, c.room = c, make(chan struct{}, 1)
 	c.sock = newPollingReader(conn)
-	c.in = newRecords(c.sock)
+	c.carry(conn)
 	return c
+}
+
+// carry has conn, the socket or over it, carry the records. server.mu is held, or nobody else knows of c.
+func (c *serverConn) carry(conn net.Conn) {
+	c.conn = conn
+	c.out.init(conn, &c.sent, func(error) { _ = conn.Close() })
+	c.in = newRecords(c.sock.or(conn))
+}
+
+// upgrade has ServerConfig.Upgrade settle what carries the records.
+func (c *serverConn) upgrade(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.s.cfg.Idle, errIdle)
+	defer cancel()
+	socket := polled(c.conn, c.sock)
+	var over net.Conn
+	var ahead []byte
+	err := within(ctx, socket, func() (err error) {
+		over, ahead, err = c.s.cfg.Upgrade(ctx, socket)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	switch {
+	case c.s.stop: // the deadlines that drain has set are of the socket, and pass
+	case over != socket:
+		c.carry(over)
+		c.encrypted = true
+	case len(ahead) > 0:
+		c.in = newRecords(io.MultiReader(bytes.NewReader(ahead), c.sock))
+	}
+	return nil
 }
 
 // drain stops reading, and bounds the time for writing the replies. server.mu is
@@ -60,6 +96,15 @@ func (c *serverConn) drain() {
 // the server stops.
 func (c *serverConn) runConn(ctx context.Context) {
 	defer c.s.drop(c)
+	if c.s.cfg.Upgrade != nil {
+		if err := c.upgrade(ctx); err != nil {
+			if err != io.EOF && ctx.Err() == nil {
+				c.s.cfg.Log.Info(fmt.Sprintf("%s: %v", c.peer, err))
+			}
+			_ = c.conn.Close()
+			return
+		}
+	}
 	c.crew.Start = func() {
 		c.wg.Add(1)
 		go c.runReceiver(ctx)
@@ -272,7 +317,7 @@ func (r *replies) worker(c *serverConn) *worker {
 		r.idle = r.idle[:n-1]
 		return w
 	}
-	w := &worker{h: c.s.h, out: &c.out, leases: &c.s.leases, peer: c.peer, back: &c.back}
+	w := &worker{h: c.s.h, out: &c.out, leases: &c.s.leases, peer: c.peer, encrypted: c.encrypted, back: &c.back}
 	w.init()
 	return w
 }

@@ -3,7 +3,6 @@ package tcp_test
 import (
 	"context"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,33 +11,6 @@ import (
 	"github.com/rdmafs/rdmafs/transport/rpctest"
 	"github.com/rdmafs/rdmafs/transport/tcp"
 )
-
-// cutter is a listener that can sever the connections it has accepted.
-type cutter struct {
-	net.Listener
-	mu    sync.Mutex
-	conns []*net.TCPConn
-}
-
-func (c *cutter) Accept() (net.Conn, error) {
-	conn, err := c.Listener.Accept()
-	if err == nil {
-		c.mu.Lock()
-		c.conns = append(c.conns, conn.(*net.TCPConn))
-		c.mu.Unlock()
-	}
-	return conn, err
-}
-
-func (c *cutter) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range c.conns {
-		_ = conn.SetLinger(0) // a reset, what is on its way is lost; closed ones refuse
-		_ = conn.Close()
-	}
-	c.conns = nil
-}
 
 func callerOver(nconnect int) rpctest.NewCaller {
 	return func(t *testing.T, h transport.Handler) (transport.Caller, func()) {
@@ -58,7 +30,7 @@ func newCallerBothWays(t *testing.T, h, callbacks transport.Handler, concurrent 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{Listener: ln}
+	c := &rpctest.Cutter{Listener: ln}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	config := tcp.Config{Addr: ln.Addr().(*net.TCPAddr).AddrPort(), MaxPayload: payload, Callbacks: callbacks, CallbackConcurrent: 256}
@@ -79,7 +51,7 @@ func newCallerBothWays(t *testing.T, h, callbacks transport.Handler, concurrent 
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	return caller, c.cut
+	return caller, c.Cut
 }
 
 func TestSuite(t *testing.T) { rpctest.Run(t, callerOver(1)) }

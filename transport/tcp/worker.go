@@ -19,7 +19,9 @@ type worker struct {
 	out    *outbox
 	leases *leases
 	peer   string
-	back   *backchannel // nil where there is none
+	// encrypted: calls come over what ServerConfig.Upgrade has made.
+	encrypted bool
+	back      *backchannel // nil where there is none
 
 	q        transport.Request
 	args     xdr.Reader
@@ -64,7 +66,7 @@ func (w *worker) serve(ctx context.Context, rec *buffer) (ok bool) {
 func (w *worker) carryOut(ctx context.Context, rec *buffer) (ok bool) {
 	w.args.Reset(rec.b, nil)
 	w.reply.Reset(w.reply.Bytes(), w.payloads[:])
-	w.q = transport.Request{Transport: "tcp", Peer: w.peer, Args: &w.args, Reply: &w.reply, Lease: w.q.Lease, AddPayload: w.q.AddPayload}
+	w.q = transport.Request{Transport: "tcp", Peer: w.peer, Encrypted: w.encrypted, Args: &w.args, Reply: &w.reply, Lease: w.q.Lease, AddPayload: w.q.AddPayload}
 	if w.back != nil {
 		w.q.Back = w.back
 	}

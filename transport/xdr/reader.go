@@ -66,6 +66,10 @@ func (r *Reader) Remaining() int { return len(r.buf) - r.off }
 // Offset is the number of bytes of the stream read so far.
 func (r *Reader) Offset() int { return r.off }
 
+// Since returns the bytes of the stream from an offset up to what is read next. They
+// are borrowed.
+func (r *Reader) Since(off int) []byte { return r.buf[off:r.off:r.off] }
+
 // End records an error unless everything has been read: the stream, and all
 // the items moved around it.
 func (r *Reader) End() error {

@@ -3,6 +3,7 @@ package xdr
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/rdmafs/rdmafs/verbs/mem"
 )
@@ -112,6 +113,25 @@ func (w *Writer) Payload(i int) {
 	w.align(n)
 	w.marks = append(w.marks, Mark{Off: len(w.buf), Pos: w.Len(), Index: i, Len: n})
 	w.extra += n + Pad(n)
+}
+
+// AppendFlat appends to dst what stands in the unreduced stream from the offset off of
+// Bytes on: payloads and their padding are copied to their places. The payloads marked
+// before off are left out.
+func (w *Writer) AppendFlat(dst []byte, off int) []byte {
+	at := off
+	for _, m := range w.marks {
+		if m.Off < off {
+			continue
+		}
+		dst = append(dst, w.buf[at:m.Off]...)
+		at = m.Off
+		n := len(dst)
+		dst = slices.Grow(dst, m.Len+4)[:n+m.Len]
+		w.payloads[m.Index].CopyOut(0, dst[n:])
+		dst = append(dst, zeros[:Pad(m.Len)]...)
+	}
+	return append(dst, w.buf[at:]...)
 }
 
 // SetUint32 overwrites the word at an offset of Bytes, for lengths and counts

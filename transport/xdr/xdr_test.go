@@ -51,6 +51,24 @@ func TestPayloadMarks(t *testing.T) {
 	}
 }
 
+func TestAppendFlat(t *testing.T) {
+	var w Writer
+	w.Reset(nil, []mem.Vec{memtest.Vec(t, "abc", "de"), memtest.Vec(t, ""), memtest.Vec(t, "wxyz")})
+	w.Payload(2)
+	w.Uint32(7)
+	w.Payload(0)
+	w.Payload(1)
+	w.Uint32(8)
+	for off, want := range map[int]string{
+		0: "00000004" + "7778797a" + "00000007" + "00000005" + "6162636465000000" + "00000000" + "00000008",
+		8: "00000005" + "6162636465000000" + "00000000" + "00000008",
+	} {
+		if got := hex.EncodeToString(w.AppendFlat([]byte{0xee}, off)); got != "ee"+want {
+			t.Errorf("from %d: %s, want %s", off, got, want)
+		}
+	}
+}
+
 // layout has data at one offset, in place or elsewhere, and fill bytes in front of all other.
 type layout struct {
 	at    int

@@ -154,8 +154,10 @@ func (b *Batch) answered(h wire.Header, refusal *wire.Error) *slot {
 		b.Useless()
 		s.fault = badReply("version %d, in answer to version %d", h.Version, s.terms.Version)
 	} else if r.conn.Agree(h, refusal) {
-		_, change := r.credits.Grant(h.Credits)
-		r.count.Granted.Add(int64(change))
+		if limit, change := r.credits.Grant(h.Credits); change != 0 {
+			r.count.Granted.Add(int64(change))
+			r.count.Grant.Store(int64(limit))
+		}
 	}
 	return s
 }

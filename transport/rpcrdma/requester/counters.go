@@ -18,6 +18,8 @@ type Counters struct {
 	CreditWaits, Resends                    atomic.Uint64
 	// Granted is the sum of what grants have changed.
 	Granted atomic.Int64
+	// Grant is the one that has changed last.
+	Grant atomic.Int64
 }
 
 // called adds the call just sent in s.

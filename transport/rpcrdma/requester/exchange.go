@@ -141,6 +141,9 @@ func (r *Requester) send(ctx context.Context, s *slot, xid uint32, c *transport.
 	if err != nil {
 		r.conn.Fail(err)
 	}
+	if c.Sent != nil {
+		c.Sent()
+	}
 	r.count.called(s)
 	return nil
 }

@@ -262,12 +262,18 @@ func (k *Call) checkRPC() error {
 
 var errNoReply = errors.New("the handler gave no reply")
 
-// callHandler is the handler of one call; it records that the call reached it.
+// callHandler is the handler of one call; it records that the call's header was good.
 type callHandler Call
 
 func (h *callHandler) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
 	h.handled = true
 	return h.rules.Handler.Serve(ctx, q)
+}
+
+// Admit implements oncrpc.Guard.
+func (h *callHandler) Admit(q *transport.Request, a oncrpc.Auth) (oncrpc.Admission, error) {
+	h.handled = true
+	return oncrpc.Admit(h.rules.Handler, q, a)
 }
 
 // serve runs the handler and sends the reply.

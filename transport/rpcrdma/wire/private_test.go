@@ -2,18 +2,10 @@ package wire
 
 import (
 	"bytes"
-	"encoding/hex"
 	"testing"
-)
 
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
+	"github.com/rdmafs/rdmafs/test/must"
+)
 
 // TestCapturedPrivateData reads what the Linux client and server showed at
 // connection set-up, over iWARP behind the depths of MPA's enhanced mode and
@@ -31,29 +23,29 @@ func TestCapturedPrivateData(t *testing.T) {
 			"f6ab0e18010103030000000000000000", client},
 		{"rxe server", "f6ab0e180100030300000000000000000000", server},
 	} {
-		got, ok := ParsePrivateData(unhex(t, c.hex))
+		got, ok := ParsePrivateData(must.Hex(t, c.hex))
 		if !ok || got != c.want {
 			t.Errorf("%s: got %+v, %v", c.name, got, ok)
 		}
 	}
-	if got := client.Append(nil); !bytes.Equal(got, unhex(t, "f6ab0e1801010303")) {
+	if got := client.Append(nil); !bytes.Equal(got, must.Hex(t, "f6ab0e1801010303")) {
 		t.Errorf("client encoded as %x", got)
 	}
-	if got := server.Append([]byte{9}); !bytes.Equal(got, unhex(t, "09f6ab0e1801000303")) {
+	if got := server.Append([]byte{9}); !bytes.Equal(got, must.Hex(t, "09f6ab0e1801000303")) {
 		t.Errorf("server encoded as %x", got)
 	}
 }
 
 func TestPrivateDataAbsentOrUnknown(t *testing.T) {
 	defaults := PrivateData{SendSize: 1024, RecvSize: 1024}
-	whole := unhex(t, "00800000f6ab0e1801010303")
+	whole := must.Hex(t, "00800000f6ab0e1801010303")
 	for n := range whole {
 		if got, ok := ParsePrivateData(whole[:n]); ok || got != defaults {
 			t.Errorf("%d bytes: got %+v, %v", n, got, ok)
 		}
 	}
 	for _, h := range []string{"", "f6ab0e1802010303", "f6ab0e1800010303", "f6ab0e19010103030000"} {
-		if got, ok := ParsePrivateData(unhex(t, h)); ok || got != defaults {
+		if got, ok := ParsePrivateData(must.Hex(t, h)); ok || got != defaults {
 			t.Errorf("%s: got %+v, %v", h, got, ok)
 		}
 	}
@@ -62,7 +54,7 @@ func TestPrivateDataAbsentOrUnknown(t *testing.T) {
 func TestPrivateDataAfterFalseStarts(t *testing.T) {
 	// The magic number stands in front of a version not known, then right
 	// across a false start, at an offset that is no multiple of four.
-	b := unhex(t, "f6ab0e1802ffffff"+"f6f6ab0e18"+"01fe00ff")
+	b := must.Hex(t, "f6ab0e1802ffffff"+"f6f6ab0e18"+"01fe00ff")
 	got, ok := ParsePrivateData(b)
 	if want := (PrivateData{SendSize: 1024, RecvSize: 256 * 1024}); !ok || got != want {
 		t.Errorf("got %+v, %v", got, ok)
