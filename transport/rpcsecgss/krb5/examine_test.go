@@ -1,0 +1,76 @@
+package krb5
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdmafs/rdmafs/test/realm"
+)
+
+// TestExamine looks at a realm where everything is there, and where something is missing.
+func TestExamine(t *testing.T) {
+	r := realm.Start(t)
+	r.AddUser("alice", "secret")
+	r.AddService(realm.Service)
+	cache := r.Path("alice.cc")
+	r.Kinit("alice", "secret", cache, time.Hour)
+	machine := r.AddService("host/client.test.lan")
+	found := func(change func(*Config)) (s string) {
+		for _, f := range testClient(t, r, change).Examine(t.Context()) {
+			s += fmt.Sprintf("%s: %s%v\n", f.Name, f.Detail, f.Err)
+		}
+		return strings.ReplaceAll(s, "<nil>", "")
+	}
+	says := func(what string, change func(*Config), words ...string) {
+		t.Helper()
+		s := found(change)
+		for _, w := range words {
+			if !strings.Contains(s, w) {
+				t.Errorf("%s:\n%sdoes not say %q", what, s, w)
+			}
+		}
+	}
+	says("all there", func(cf *Config) { cf.Environment = cache }, "realm: "+realm.Name, "service: nfs/localhost@", "answers", "clock: differs from the KDC's by 0s",
+		"ticket: of alice@"+realm.Name+" for nfs/localhost, until ", "with a key of aes256-cts-hmac-sha384-192")
+	says("keytab", func(cf *Config) { cf.Keytab = machine }, "keytab: "+machine+" has keys of host/client.test.lan@"+realm.Name+": aes128-cts-hmac-sha1-96, ")
+	says("no keytab", func(cf *Config) { cf.Keytab = "/nonexistent" }, "keytab: ", "krb5_keytab=")
+	says("no ticket", nil, "ticket: no Kerberos ticket", "kinit")
+	says("clock", func(cf *Config) {
+		cf.Environment = cache
+		cf.Now = func() time.Time { return time.Now().Add(-10 * time.Minute) }
+	}, "clock: this host and the KDC differ by 10m0s", "set the clock")
+	says("no realm", func(cf *Config) { cf.Conf.LibDefaults.DefaultRealm, cf.Host = "", "elsewhere" }, "realm: ", "default_realm")
+
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for _, answer := range []string{"\xff\xff\xff\xff", "\x00\x00\x00\x05hello", ""} {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = c.Write([]byte(answer))
+			_ = c.Close()
+		}
+	}()
+	for _, want := range []string{"no KDC?", "not answer as a KDC", "EOF"} {
+		c := testClient(t, r, nil)
+		if _, err := c.ask(t.Context(), ln.Addr().String(), realm.Name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	<-served
+	r.StopKDC()
+	says("no KDC", func(cf *Config) { cf.Environment = cache }, "KDC: ", "can the KDC of "+realm.Name+" be reached")
+	_ = os.Remove(cache)
+}

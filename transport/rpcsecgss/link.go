@@ -1,0 +1,237 @@
+package rpcsecgss
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmafs/rdmafs/transport"
+)
+
+// link is a connection with a context for each user.
+type link struct {
+	transport.Link
+	d   *Dialer
+	xid atomic.Uint32 // of calls that end a context
+	// leaving are contexts being destroyed.
+	leaving sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	users  map[uint32]*holder
+}
+
+// holder has the context of one user on a link.
+type holder struct {
+	u *user
+	// Guarded by link.mu.
+	now *secContext
+	// old are contexts that calls still use.
+	old []*secContext
+	// making is closed when who makes a context is done; nil: nobody does.
+	making chan struct{}
+}
+
+var errLinkEnded = errors.New("connection lost")
+
+// Exchange implements transport.Link.
+func (l *link) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
+	return l.exchange(ctx, xid, c, l.Link.Exchange)
+}
+
+// ExchangeOverdue implements transport.Link.
+func (l *link) ExchangeOverdue(ctx context.Context, xid uint32, c *transport.Call) error {
+	return l.exchange(ctx, xid, c, l.Link.ExchangeOverdue)
+}
+
+// Stalled implements transport.Stalling.
+func (l *link) Stalled() error {
+	if s, ok := l.Link.(transport.Stalling); ok {
+		return s.Stalled()
+	}
+	return nil
+}
+
+type exchange func(context.Context, uint32, *transport.Call) error
+
+func (l *link) exchange(ctx context.Context, xid uint32, c *transport.Call, by exchange) error {
+	sys, ok := c.Cred.(*transport.AuthSys)
+	if !ok {
+		return by(ctx, xid, c)
+	}
+	for again := false; ; again = true {
+		h, sec, err := l.enter(ctx, sys.UID, xid, c)
+		if err != nil {
+			return err
+		}
+		cred := &secured{c: sec}
+		c.Cred, c.Sent = cred, func() { sec.pace.sent(cred.numbers) }
+		err = by(ctx, xid, c)
+		c.Cred, c.Sent = sys, nil
+		last := sec.pace.leave(cred.numbers)
+		lost := err != nil && contextLost(err)
+		l.left(h, sec, lost, last)
+		if !lost {
+			return err
+		}
+		if again {
+			// Contexts are made and do not hold: data must wait for one that does.
+			return &transport.Error{Fate: transport.Answered, Err: l.d.unknown(h.u, err)}
+		}
+	}
+}
+
+// contextLost reports whether the server says that it has the context no more. It has not
+// carried out the call.
+func contextLost(err error) bool {
+	var r *transport.RPCError
+	return errors.As(err, &r) && r.Denied && r.Auth && (r.Code == CredProblem || r.Code == ContextProblem)
+}
+
+// enter finds the user's context, or makes one, and waits until a call may begin under it.
+func (l *link) enter(ctx context.Context, uid uint32, xid uint32, c *transport.Call) (*holder, *secContext, error) {
+	for {
+		h, sec, err := l.context(ctx, uid, xid, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := sec.pace.enter(ctx, l.Done()); err != nil {
+			if errors.Is(err, errLinkEnded) && l.Err() != nil {
+				err = l.Err()
+			}
+			return nil, nil, notMade(err)
+		}
+		l.mu.Lock()
+		current := h.now == sec
+		l.mu.Unlock()
+		if current {
+			return h, sec, nil
+		}
+		// Another has taken its place meanwhile.
+		l.left(h, sec, false, sec.pace.leave(nil))
+	}
+}
+
+// context is the user's context: the one that is there, or a new one. One goroutine makes
+// it, the others wait; while one is there that is good enough, they use that.
+func (l *link) context(ctx context.Context, uid uint32, xid uint32, c *transport.Call) (*holder, *secContext, error) {
+	for {
+		now := l.d.cfg.Now()
+		l.mu.Lock()
+		if l.closed {
+			l.mu.Unlock()
+			return nil, nil, notMade(transport.ErrClosed)
+		}
+		h := l.users[uid]
+		if h == nil {
+			h = &holder{u: l.d.user(uid)}
+			l.users[uid] = h
+		}
+		sec, making := h.now, h.making
+		if sec != nil && (sec.fresh(now) || making != nil && sec.usable(now)) {
+			l.mu.Unlock()
+			return h, sec, nil
+		}
+		if making == nil {
+			h.making = make(chan struct{})
+			l.mu.Unlock()
+			sec, err := l.renew(ctx, h, xid, c)
+			return h, sec, err
+		}
+		l.mu.Unlock()
+		select {
+		case <-making:
+		case <-l.Done():
+			return nil, nil, notMade(errors.Join(errLinkEnded, l.Err()))
+		case <-ctx.Done():
+			return nil, nil, notMade(ctx.Err())
+		}
+	}
+}
+
+// renew makes a new context for h, of which the caller has set making. One that is there
+// stays while it is usable and there cannot be another.
+func (l *link) renew(ctx context.Context, h *holder, xid uint32, c *transport.Call) (*secContext, error) {
+	made, err := l.d.establish(ctx, h.u, l.Link, xid, c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(h.making)
+	h.making = nil
+	old := h.now
+	if err != nil {
+		if old != nil && old.usable(l.d.cfg.Now()) && l.Err() == nil && ctx.Err() == nil {
+			return old, nil
+		}
+		return nil, err
+	}
+	h.now = made
+	if old != nil {
+		h.old = append(h.old, old)
+		if old.pace.idle() {
+			l.retire(h, old)
+		}
+	}
+	return made, nil
+}
+
+// left ends the use of sec by a call; last: no other uses it.
+func (l *link) left(h *holder, sec *secContext, lost, last bool) {
+	if !lost && !last {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case lost && h.now == sec:
+		h.now = nil
+	case last && h.now != sec:
+		l.retire(h, sec)
+	}
+}
+
+// retire destroys a context that nobody uses, if it is one of the old ones. mu is held.
+func (l *link) retire(h *holder, sec *secContext) {
+	for i, o := range h.old {
+		if o != sec {
+			continue
+		}
+		h.old = append(h.old[:i], h.old[i+1:]...)
+		if !l.closed {
+			l.leaving.Add(1)
+			go l.runDestroy(sec)
+		}
+		return
+	}
+}
+
+// destroyTimeout bounds telling the server that contexts are not needed any more.
+const destroyTimeout = time.Second
+
+// runDestroy ends one context.
+func (l *link) runDestroy(sec *secContext) {
+	defer l.leaving.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), destroyTimeout)
+	defer cancel()
+	sec.destroy(ctx, l.Link, l.xid.Add(1))
+}
+
+// Close implements transport.Link. Contexts that no call is using are destroyed before: a
+// link with calls outstanding is closed because the server does not answer.
+func (l *link) Close() error {
+	l.mu.Lock()
+	again := l.closed
+	l.closed = true
+	if !again && l.Err() == nil {
+		for _, h := range l.users {
+			if h.now != nil && h.now.pace.idle() {
+				l.leaving.Add(1)
+				go l.runDestroy(h.now)
+			}
+		}
+	}
+	l.mu.Unlock()
+	l.leaving.Wait()
+	return l.Link.Close()
+}
