@@ -2,8 +2,8 @@
 // version of the protocol: the Client interface, its types, and the errors.
 //
 // It owns no connection and no state; nfsclient/nfs3 and nfsclient/nfs4 implement it. It refuses
-// to cache: each method is at least one call to the server, and returns what
-// the server said at that moment.
+// to cache: each method returns what the server says at that moment, which takes at least one call. Where
+// the server has promised that it will not say anything else (a delegation), it takes none.
 //
 // All methods may be called from any goroutine. Payloads are borrowed until the
 // method returns.

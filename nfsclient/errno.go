@@ -59,7 +59,7 @@ func Errno(err error) syscall.Errno {
 		return e
 	}
 	switch {
-	case errors.As(err, &rpc) && rpc.Denied && rpc.Auth:
+	case errors.As(err, &rpc) && rpc.Denied && rpc.Auth, errors.Is(err, transport.ErrNoCredential):
 		return syscall.EACCES
 	case errors.Is(err, transport.ErrTimedOut):
 		return syscall.ETIMEDOUT

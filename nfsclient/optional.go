@@ -78,6 +78,13 @@ type ACLs interface {
 	SetACL(ctx context.Context, cr Cred, h Handle, dir bool, acl ACL) (*Attr, error)
 }
 
+// NFS4ACLs is a Client with the access control lists of NFSv4 (RFC 8881 section 6). Info.NFS4ACLs says whether the
+// server has them; it may have file systems without. A list is fattr4_acl as XDR has it.
+type NFS4ACLs interface {
+	GetNFS4ACL(ctx context.Context, cr Cred, h Handle) ([]byte, error)
+	SetNFS4ACL(ctx context.Context, cr Cred, h Handle, acl []byte) (Wcc, error)
+}
+
 // ACL is a file's lists, and its attributes with them, or nil.
 type ACL struct {
 	Access, Default []ACE

@@ -78,7 +78,10 @@ const (
 
 // SetAttr is a change of attributes; nil fields stay as they are.
 type SetAttr struct {
-	Mode     *uint32
+	Mode *uint32
+	// Umask, where a file is made and Info.Umask says that it may be given, is what the server takes away from Mode
+	// unless the file inherits an access control list.
+	Umask    uint32
 	UID, GID *uint32
 	Size     *uint64
 	SetAtime TimeSet
@@ -197,6 +200,10 @@ type Info struct {
 	// NoTrunc: longer names are errors. CaseInsensitive: two names that
 	// differ in case are one.
 	NoTrunc, CaseInsensitive bool
+	// Umask: see SetAttr.
+	Umask bool
 	// ACLs: the server has access control lists, and the Client is an ACLs.
 	ACLs bool
+	// NFS4ACLs: it has those of NFSv4, and the Client is an NFS4ACLs.
+	NFS4ACLs bool
 }

@@ -13,6 +13,7 @@ type Watcher interface {
 	Recalled(ctx context.Context, h Handle) error
 	// Lost says that the server has lost what it kept of openings or locks of a
 	// file, and that they cannot be had back. With an owner, it is a lock of that
-	// owner alone, who must be told err; with nil, all who have the file open must.
+	// owner alone, who must be told err; with nil, all must who have written what is
+	// not stable yet. What is read and written afterwards has errors of its own.
 	Lost(h Handle, owner *LockOwner, err error)
 }

@@ -17,6 +17,7 @@ const (
 	AttrUniqueHandles      AttrNum = 9
 	AttrLeaseTime          AttrNum = 10
 	AttrRdattrError        AttrNum = 11
+	AttrACL                AttrNum = 12
 	AttrACLSupport         AttrNum = 13
 	AttrCanSetTime         AttrNum = 15
 	AttrCaseInsensitive    AttrNum = 16
@@ -65,7 +66,7 @@ const (
 var attrSizes = [...]int{
 	AttrSupportedAttrs: sizeBitmap, AttrType: 4, AttrFHExpireType: 4, AttrChange: 8, AttrSize: 8,
 	AttrLinkSupport: 4, AttrSymlinkSupport: 4, AttrNamedAttr: 4, AttrFSID: 16, AttrUniqueHandles: 4,
-	AttrLeaseTime: 4, AttrRdattrError: 4, AttrACLSupport: 4, AttrCanSetTime: 4, AttrCaseInsensitive: 4,
+	AttrLeaseTime: 4, AttrRdattrError: 4, AttrACL: MaxACL, AttrACLSupport: 4, AttrCanSetTime: 4, AttrCaseInsensitive: 4,
 	AttrCasePreserving: 4, AttrChownRestricted: 4, AttrFilehandle: sizeHandle, AttrFileID: 8,
 	AttrFilesAvail: 8, AttrFilesFree: 8, AttrFilesTotal: 8, AttrFSLocations: MaxFSLocations,
 	AttrHomogeneous: 4, AttrMaxFileSize: 8, AttrMaxLink: 4, AttrMaxName: 4, AttrMaxRead: 8,

@@ -37,6 +37,7 @@ type Attrs struct {
 	UniqueHandles   bool
 	LeaseTime       uint32 // seconds
 	RdattrError     Status
+	ACL             []ACE
 	ACLSupport      uint32
 	CanSetTime      bool
 	CaseInsensitive bool

@@ -33,6 +33,8 @@ func (a *Attrs) appendOne(w *xdr.Writer, n AttrNum) bool {
 		w.Uint32(a.LeaseTime)
 	case AttrRdattrError:
 		w.Uint32(uint32(a.RdattrError))
+	case AttrACL:
+		AppendACL(w, a.ACL)
 	case AttrACLSupport:
 		w.Uint32(a.ACLSupport)
 	case AttrCanSetTime:
@@ -155,6 +157,8 @@ func (a *Attrs) parseOne(r *xdr.Reader, n AttrNum) bool {
 		a.LeaseTime = r.Uint32()
 	case AttrRdattrError:
 		a.RdattrError = Status(r.Uint32())
+	case AttrACL:
+		a.ACL = ParseACL(r)
 	case AttrACLSupport:
 		a.ACLSupport = r.Uint32()
 	case AttrCanSetTime:

@@ -16,13 +16,7 @@ type Compound struct {
 
 // Outcome is the status of operation i; answered is false if it has none.
 func (c *Compound) Outcome(i int) (st Status, answered bool) {
-	switch {
-	case i >= c.Done:
-		return 0, false
-	case i == c.Done-1:
-		return c.Status, true
-	}
-	return OK, true
+	return outcome(i, c.Done, c.Status)
 }
 
 // AppendArgs encodes COMPOUND4args.
@@ -61,69 +55,12 @@ func (c *Compound) ParseArgs(r *xdr.Reader) {
 
 // AppendRes encodes COMPOUND4res with the results of the first Done operations.
 func (c *Compound) AppendRes(w *xdr.Writer) {
-	w.Uint32(uint32(c.Status))
-	w.String(c.Tag)
-	w.Uint32(uint32(c.Done))
-	for i, o := range c.Ops[:c.Done] {
-		st, _ := c.Outcome(i)
-		if st == ErrOpIllegal {
-			w.Uint32(uint32(OpIllegal))
-		} else {
-			w.Uint32(uint32(o.Op()))
-		}
-		w.Uint32(uint32(st))
-		o.AppendRes(w, st)
-	}
+	appendResults(w, c.Status, c.Tag, c.Ops[:c.Done], OpIllegal)
 }
 
-// ParseRes decodes COMPOUND4res into the operations that were asked. It is malformed
-// when a result is not that of the operation asked, when there are more results than
-// operations, when the statuses contradict each other, and when a result is larger than
-// its ReplyMax.
+// ParseRes decodes COMPOUND4res into the operations that were asked; parseResults says what is malformed.
 func (c *Compound) ParseRes(r *xdr.Reader) {
-	c.Status, c.Done = Status(r.Uint32()), 0
-	r.Opaque(len(c.Tag))
-	n := r.Count(len(c.Ops))
-	if c.Status == OK && n != len(c.Ops) {
-		r.Fail("%d results of %d operations in a compound that succeeded", n, len(c.Ops))
-	}
-	for i := 0; i < n && r.Err() == nil; i++ {
-		o, want := c.Ops[i], OK
-		if i == n-1 {
-			want = c.Status
-		}
-		start := r.Offset()
-		resop, st := Op(r.Uint32()), Status(r.Uint32())
-		switch {
-		case r.Err() != nil:
-			return
-		case resop != o.Op() && (resop != OpIllegal || st != ErrOpIllegal):
-			r.Fail("result %d is of %v instead of %v", i, resop, o.Op())
-			return
-		case st != want:
-			r.Fail("%v has status %d where %d is due", resop, st, want)
-			return
-		case st == ErrOpIllegal: // has no more results, whatever was asked
-		default:
-			o.ParseRes(r, st)
-		}
-		if size, limit := r.Offset()-start-bulkIn(o), o.ReplyMax(); r.Err() == nil && size > limit {
-			r.Fail("results of %v have %d bytes, at most %d were asked for", resop, size, limit)
-			return
-		}
-		c.Done = i + 1
-	}
-}
-
-// bulkIn is how many bytes of an operation's results may be those of its Bulk.
-func bulkIn(o Operation) int {
-	switch o := o.(type) {
-	case *Read:
-		return o.Data.Len + xdr.Pad(o.Data.Len)
-	case *ReadLink:
-		return o.Target.Len + xdr.Pad(o.Target.Len)
-	}
-	return 0
+	c.Status, c.Done = parseResults(r, c.Tag, c.Ops, OpIllegal)
 }
 
 // ReplyMax bounds COMPOUND4res, in bytes, without the data of a Bulk.

@@ -9,6 +9,11 @@ const (
 	// CallbackVersion is the version of the callback program. RFC 8881 section 18.36.3
 	// says 4, the XDR and every implementation 1.
 	CallbackVersion = 1
+	// CallbackProgram is the number that the XDR gives the callback program. A client may choose
+	// another, in CREATE_SESSION.
+	CallbackProgram = 0x40000000
+	ProcCBNull      = 0
+	ProcCBCompound  = 1
 )
 
 // Bounds on what is taken from a peer.
@@ -39,6 +44,8 @@ const (
 	MaxXattr = 64 << 10
 	// MaxStateids bounds the list of TEST_STATEID.
 	MaxStateids = 1024
+	// MaxACL bounds an access control list, encoded, in bytes.
+	MaxACL = 32 << 10
 	// MaxFSLocations bounds fs_locations, encoded, in bytes.
 	MaxFSLocations = 16 << 10
 	// MaxFlavors bounds the list of SECINFO, MaxOID each OID in it.
@@ -60,6 +67,8 @@ const (
 	MaxMachine  = 255
 	// MaxGSSHandle bounds a handle of RPCSEC_GSS.
 	MaxGSSHandle = 512
+	// MaxReferring bounds the lists of referring calls in CB_SEQUENCE, and each of them.
+	MaxReferring = 1024
 )
 
 // Sizes of encoded parts, in bytes.

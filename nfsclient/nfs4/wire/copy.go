@@ -153,6 +153,16 @@ func (o *OffloadStatus) ParseRes(r *xdr.Reader, st Status) {
 
 func (*OffloadStatus) ReplyMax() int { return sizeOp + 8 + 4 + 4 }
 
+// OffloadCancel is OFFLOAD_CANCEL (section 15.8).
+type OffloadCancel struct {
+	noRes
+	Stateid Stateid
+}
+
+func (*OffloadCancel) Op() Op                     { return OpOffloadCancel }
+func (o *OffloadCancel) AppendArgs(w *xdr.Writer) { o.Stateid.append(w) }
+func (o *OffloadCancel) ParseArgs(r *xdr.Reader)  { o.Stateid.parse(r) }
+
 // Clone is CLONE (section 15.13), from the saved filehandle to the current one. Count 0
 // means to the end of the source.
 type Clone struct {

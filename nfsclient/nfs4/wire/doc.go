@@ -1,6 +1,8 @@
 // Package wire is the COMPOUND of NFSv4.1 and 4.2: its arguments, its results, and
 // those of the operations that rdmafs uses (RFC 8881, RFC 7862, RFC 8276).
 //
+// It has the CB_COMPOUND by which a server calls its client, too (CBCompound), in the same manner.
+//
 // It owns one struct per operation, which holds the arguments and, after them, the
 // results. What one side writes the other reads, so that a client and a server can
 // both use it. A Compound is the list of operations with the outcome of each. Data

@@ -24,6 +24,7 @@ const (
 	OpLockU             Op = 14
 	OpLookup            Op = 15
 	OpLookupP           Op = 16
+	OpNVerify           Op = 17
 	OpOpen              Op = 18
 	OpOpenDowngrade     Op = 21
 	OpPutFH             Op = 22
@@ -37,6 +38,7 @@ const (
 	OpSaveFH            Op = 32
 	OpSecInfo           Op = 33
 	OpSetAttr           Op = 34
+	OpVerify            Op = 37
 	OpWrite             Op = 38
 	OpBindConnToSession Op = 41
 	OpExchangeID        Op = 42
@@ -51,6 +53,7 @@ const (
 	OpAllocate          Op = 59
 	OpCopy              Op = 60
 	OpDeallocate        Op = 62
+	OpOffloadCancel     Op = 66
 	OpOffloadStatus     Op = 67
 	OpSeek              Op = 69
 	OpClone             Op = 71
@@ -104,6 +107,7 @@ var operations = [...]known{
 	OpLockU:             op[LockU]("LOCKU", 1),
 	OpLookup:            op[Lookup]("LOOKUP", 1),
 	OpLookupP:           op[LookupP]("LOOKUPP", 1),
+	OpNVerify:           op[NVerify]("NVERIFY", 1),
 	OpOpen:              op[Open]("OPEN", 1),
 	OpOpenDowngrade:     op[OpenDowngrade]("OPEN_DOWNGRADE", 1),
 	OpPutFH:             op[PutFH]("PUTFH", 1),
@@ -117,6 +121,7 @@ var operations = [...]known{
 	OpSaveFH:            op[SaveFH]("SAVEFH", 1),
 	OpSecInfo:           op[SecInfo]("SECINFO", 1),
 	OpSetAttr:           op[SetAttr]("SETATTR", 1),
+	OpVerify:            op[Verify]("VERIFY", 1),
 	OpWrite:             op[Write]("WRITE", 1),
 	OpBindConnToSession: op[BindConnToSession]("BIND_CONN_TO_SESSION", 1),
 	OpExchangeID:        op[ExchangeID]("EXCHANGE_ID", 1),
@@ -131,6 +136,7 @@ var operations = [...]known{
 	OpAllocate:          op[Allocate]("ALLOCATE", 2),
 	OpCopy:              op[Copy]("COPY", 2),
 	OpDeallocate:        op[Deallocate]("DEALLOCATE", 2),
+	OpOffloadCancel:     op[OffloadCancel]("OFFLOAD_CANCEL", 2),
 	OpOffloadStatus:     op[OffloadStatus]("OFFLOAD_STATUS", 2),
 	OpSeek:              op[Seek]("SEEK", 2),
 	OpClone:             op[Clone]("CLONE", 2),

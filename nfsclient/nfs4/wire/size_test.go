@@ -31,6 +31,8 @@ func TestReplyMaxIsReached(t *testing.T) {
 	for range (MaxFSLocations - 8) / 8 {
 		largest.FSLocations.Locations = append(largest.FSLocations.Locations, FSLocation{})
 	}
+	largest.ACL = make([]ACE, (MaxACL-4)/sizeLeastACE)
+	largest.ACL[0].Who = text((MaxACL - 4) % sizeLeastACE)
 	named := func(n int) *ListXattrs { // names of one letter take 8 bytes each
 		o := &ListXattrs{MaxCount: uint32(8 + 4 + 8*n + 4 - listXattrsSlack)}
 		for range n {
@@ -53,7 +55,7 @@ func TestReplyMaxIsReached(t *testing.T) {
 		{&GetFH{Handle: nfsclient.Handle(text(MaxHandle))}, OK, 0},
 		{&GetAttr{Want: largest.Mask, Attrs: largest}, OK, 3 * wide},
 		{&SetAttr{Done: full}, OK, wide}, {&SetAttr{Done: full}, ErrGrace, wide},
-		{&Access{}, OK, 0}, {&ReadLink{}, OK, 0}, {&Read{}, OK, 0}, {&Write{}, OK, 0}, {&Commit{}, OK, 0},
+		{&Verify{}, OK, 0}, {&NVerify{}, OK, 0}, {&Access{}, OK, 0}, {&ReadLink{}, OK, 0}, {&Read{}, OK, 0}, {&Write{}, OK, 0}, {&Commit{}, OK, 0},
 		{&Open{AttrSet: full, Delegation: Delegation{Type: DelegWrite, LimitBy: LimitSize, ACE: ACE{Who: text(MaxOwner)}}}, OK, wide},
 		{&OpenDowngrade{}, OK, 0}, {&Close{}, OK, 0}, {&DelegReturn{}, OK, 0},
 		{&Lock{Denied: denied}, ErrDenied, 0}, {&LockT{Denied: denied}, ErrDenied, 0}, {&LockU{}, OK, 0},
@@ -62,7 +64,7 @@ func TestReplyMaxIsReached(t *testing.T) {
 		{&ReadDir{MaxCount: 44 - readDirSlack, Entries: []Entry{{Name: "abcd"}}}, OK, 0},
 		{&TestStateID{Stateids: make([]Stateid, 5), Statuses: make([]Status, 5)}, OK, 0}, {&FreeStateID{}, OK, 0},
 		{&SecInfo{flavorsRes: flavorsRes{flavors}}, OK, 0}, {&SecInfoNoName{flavorsRes: flavorsRes{flavors}}, OK, 0},
-		{&Seek{}, OK, 0}, {&Allocate{}, OK, 0}, {&Deallocate{}, OK, 0}, {&Clone{}, OK, 0},
+		{&Seek{}, OK, 0}, {&Allocate{}, OK, 0}, {&Deallocate{}, OK, 0}, {&Clone{}, OK, 0}, {&OffloadCancel{}, OK, 0},
 		{&Copy{HasCallback: true}, OK, 0}, {&OffloadStatus{Complete: true}, OK, 0},
 		{&GetXattr{Value: make([]byte, MaxXattr)}, OK, 0}, {&GetXattr{Limit: 5, Value: make([]byte, 5)}, OK, 0},
 		{&SetXattr{}, OK, 0}, {&RemoveXattr{}, OK, 0}, {named(9), OK, 0},

@@ -37,7 +37,7 @@ var (
 var allAttrs = Attrs{
 	Mask: allAttrsMask(), SupportedAttrs: allAttrsMask(), Type: nfsclient.Regular, FHExpireType: 3, Change: 0x1122334455667788,
 	Size: 98765, LinkSupport: true, SymlinkSupport: true, FSID: FSID{0x51, 0x52}, UniqueHandles: true, LeaseTime: 90,
-	ACLSupport: 15, CanSetTime: true, CasePreserving: true, ChownRestricted: true, Filehandle: "handle of a file",
+	ACL: []ACE{{0, 0, 0x1601bf, "OWNER@"}, {1, 0x43, 0x12, "users@example.org"}}, ACLSupport: 15, CanSetTime: true, CasePreserving: true, ChownRestricted: true, Filehandle: "handle of a file",
 	FileID: 0x31323334, FilesAvail: 11, FilesFree: 12, FilesTotal: 13,
 	FSLocations: &FSLocations{Root: []string{"export", "a"}, Locations: []FSLocation{{[]string{"one", "two"}, []string{"x"}}}},
 	Homogeneous: true, MaxFileSize: 1 << 62, MaxLink: 255, MaxName: 254, MaxRead: 1 << 20, MaxWrite: 1 << 19, Mode: 0o755,
@@ -114,6 +114,8 @@ func samples() []sample {
 			[]field{{"nfs.slotid", "3"}, {"nfs.fattr4.size", "98765"}, {"nfs.fattr4.fileid", "825373492"}, {"nfs.fattr4_owner", "1000"},
 				{"nfs.fattr4_owner_group", "users@example.org"}, {"nfs.fattr4.mounted_on_fileid", "0x0000000000000063"}, {"nfs.fattr4_xattr_support", "1"}, {"nfs.fattr4.numlinks", "3"},
 				{"nfs.fattr4.space_used", "24"}, {"nfs.fattr4.lease_time", "90"}, {"nfs.changeid4", "1234605616436508552"}}),
+		one("verify", ErrNotSame, &PutFH{Handle: "abcd"}, &NVerify{Attrs: Attrs{Mask: BitmapOf(AttrChange), Change: 77}},
+			&Verify{Attrs: Attrs{Mask: BitmapOf(AttrType, AttrMode), Type: nfsclient.Directory, Mode: 0o751}}),
 		one("setattr", ErrAttrNotSupp, &PutFH{Handle: "abcd"}, &SetAttr{Stateid: sampleStateid, Attrs: Attrs{Mask: BitmapOf(AttrSize, AttrMode, AttrOwner, AttrTimeAccessSet, AttrTimeModifySet),
 			Size: 5, Mode: 0o600, Owner: "12", TimeAccessSet: SetTime{How: nfsclient.TimeServer}, TimeModifySet: SetTime{nfsclient.TimeClient, Time{77, 8}}}, Done: BitmapOf(AttrMode)}).says(
 			[]field{{"nfs.fattr4.size", "5"}, {"nfs.fattr4_owner", "12"}, {"nfs.set_it", "1"}}, nil),
@@ -187,6 +189,7 @@ func samples() []sample {
 			HasCallback: true, Callback: sampleStateid, Committed: nfsclient.Unstable}),
 		one("copy has requirements", ErrOffloadNoReqs, &Copy{ResSynchronous: true}),
 		one("offload_status", OK, &OffloadStatus{Stateid: sampleStateid, Copied: 77, Complete: true, Outcome: nfsclient.ErrIO}).says(nil, []field{{"nfs.length4", "77"}}),
+		one("offload_cancel", OK, &OffloadCancel{Stateid: sampleStateid}).says([]field{{"nfs.stateid.seqid", "7"}}, nil),
 		one("clone", OK, &Clone{From: sampleStateid, To: otherStateid, FromOffset: 4096, ToOffset: 8192, Count: 512}).says([]field{{"nfs.length4", "512"}}, nil),
 		one("getxattr", OK, &GetXattr{Name: "colour", Value: []byte("blue")}).says([]field{{"nfs.xattr.key", "colour"}}, []field{{"nfs.data", "626c7565"}}),
 		one("setxattr", OK, &SetXattr{How: nfsclient.XattrReplace, Name: "colour", Value: []byte("green"), changeRes: changeRes{sampleChange}}).says(

@@ -172,13 +172,8 @@ func reading(op Operation, ok bool) (call, reply []field) {
 // record is a pcap file of the samples as RPC over TCP, each exchange in a connection of
 // its own.
 func record(list []sample) []byte {
-	le, be := binary.LittleEndian, binary.BigEndian
-	file := le.AppendUint32(nil, 0xa1b2c3d4)
-	file = le.AppendUint16(file, 2)
-	file = le.AppendUint16(file, 4)
-	file = append(file, make([]byte, 8)...)
-	file = le.AppendUint32(file, 1<<18)
-	file = le.AppendUint32(file, 1) // Ethernet
+	le := binary.LittleEndian
+	file := pcapHeader()
 	for i, s := range list {
 		for reply, from := range []uint16{uint16(50000 + i), 2049} {
 			var w xdr.Writer
@@ -194,16 +189,7 @@ func record(list []sample) []byte {
 				}
 				s.AppendRes(&w)
 			}
-			tcp := be.AppendUint16(nil, from)
-			tcp = be.AppendUint16(tcp, uint16(50000+i)+2049-from)
-			tcp = be.AppendUint32(tcp, 1) // sequence number
-			tcp = be.AppendUint32(tcp, 1)
-			tcp = append(tcp, 5<<4, 0x18, 255, 255, 0, 0, 0, 0)
-			tcp = be.AppendUint32(tcp, 1<<31|uint32(w.Len()))
-			tcp = append(tcp, w.Bytes()...)
-			ip := []byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, byte(1 + reply), 10, 0, 0, byte(2 - reply)}
-			be.PutUint16(ip[2:], uint16(len(ip)+len(tcp)))
-			packet := slices.Concat(make([]byte, 12), []byte{8, 0}, ip, tcp)
+			packet := tcpPacket(from, uint16(50000+i)+2049-from, byte(1+reply), byte(2-reply), w.Bytes())
 			file = le.AppendUint32(file, uint32(i))
 			file = le.AppendUint32(file, uint32(reply))
 			file = le.AppendUint32(file, uint32(len(packet)))
@@ -212,4 +198,29 @@ func record(list []sample) []byte {
 		}
 	}
 	return file
+}
+
+func pcapHeader() []byte {
+	le := binary.LittleEndian
+	file := le.AppendUint32(nil, 0xa1b2c3d4)
+	file = le.AppendUint16(file, 2)
+	file = le.AppendUint16(file, 4)
+	file = append(file, make([]byte, 8)...)
+	file = le.AppendUint32(file, 1<<18)
+	return le.AppendUint32(file, 1) // Ethernet
+}
+
+// tcpPacket is a record of RPC, alone in a packet from host src to host dst.
+func tcpPacket(from, to uint16, src, dst byte, record []byte) []byte {
+	be := binary.BigEndian
+	tcp := be.AppendUint16(nil, from)
+	tcp = be.AppendUint16(tcp, to)
+	tcp = be.AppendUint32(tcp, 1) // sequence number
+	tcp = be.AppendUint32(tcp, 1)
+	tcp = append(tcp, 5<<4, 0x18, 255, 255, 0, 0, 0, 0)
+	tcp = be.AppendUint32(tcp, 1<<31|uint32(len(record)))
+	tcp = append(tcp, record...)
+	ip := []byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, src, 10, 0, 0, dst}
+	be.PutUint16(ip[2:], uint16(len(ip)+len(tcp)))
+	return slices.Concat(make([]byte, 12), []byte{8, 0}, ip, tcp)
 }
