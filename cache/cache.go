@@ -22,10 +22,12 @@ type Cache struct {
 	acls nfsclient.ACLs // cl, if the server has access control lists
 	// cl, if the protocol has them; the server, or a file system of its, may not.
 	xattrs nfsclient.Xattrs
-	ranges nfsclient.Ranges
-	pool   *bufpool.Pool
-	cfg    Config
-	root   *Inode
+	// nfs4acls is nil without such lists.
+	nfs4acls nfsclient.NFS4ACLs
+	ranges   nfsclient.Ranges
+	pool     *bufpool.Pool
+	cfg      Config
+	root     *Inode
 	// wbConfig is of every file's write-back.
 	wbConfig writeback.Config
 	fsid     uint64 // of root
@@ -145,6 +147,9 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 	}
 	if c.cl.Info().ACLs {
 		c.acls, _ = c.cl.(nfsclient.ACLs)
+	}
+	if c.cl.Info().NFS4ACLs {
+		c.nfs4acls, _ = c.cl.(nfsclient.NFS4ACLs)
 	}
 	if c.cl.Info().Version != "4.1" { // whose client is that of 4.2
 		c.xattrs, _ = cl.(nfsclient.Xattrs)

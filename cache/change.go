@@ -61,7 +61,7 @@ func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 	defer c.altering.end()
 	s.Size = nil
 	st := dir.begin()
-	m, err := c.cl.Create(ctx, cr, dir.h, name, s, exclusive || !opensAnew(s.Mode, mode), mode.server())
+	m, err := c.cl.Create(ctx, cr, dir.h, name, s, exclusive || !opensAnew(&s, mode), mode.server())
 	open := c.newOpening(cr, m.Handle, m.State)
 	e, err := c.made(ctx, st, cr, dir, name, m, err)
 	if status, ok := nfsclient.StatusOf(err); ok && status == nfsclient.ErrExist && !exclusive {
@@ -81,8 +81,12 @@ func (c *Cache) Create(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 // opensAnew reports whether the creator of a file with such a mode may open it
 // again. A CREATE that is sent twice may then find the file and open it; where that
 // would be refused, only an exclusive CREATE recognizes its own file.
-func opensAnew(made *uint32, mode OpenMode) bool {
-	return made == nil || (!mode.Read || *made&0o400 != 0) && (!mode.Write && !mode.Truncate || *made&0o200 != 0)
+func opensAnew(made *nfsclient.SetAttr, mode OpenMode) bool {
+	if made.Mode == nil {
+		return true
+	}
+	m := *made.Mode &^ made.Umask
+	return (!mode.Read || m&0o400 != 0) && (!mode.Write && !mode.Truncate || m&0o200 != 0)
 }
 
 // openFound opens the file that has the name that was to be created. If it is no

@@ -3,12 +3,15 @@ package cache
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/transport"
 )
 
 // kernel records what the kernel is told.
@@ -298,6 +301,36 @@ func TestBackgroundWritesAndCommits(t *testing.T) {
 // TestJukeboxIsRetried: WRITE and COMMIT are; other calls the Client itself makes
 // again.
 func TestJukeboxIsRetried(t *testing.T) {
+	isRetried(t, func(op string) error { return fail(op, nfsclient.ErrJukebox) })
+}
+
+// TestCredentialIsAwaited: data that cannot be written for want of a credential is kept, on a
+// hard mount, and written when there is one; without one a soft mount loses it.
+func TestCredentialIsAwaited(t *testing.T) {
+	none := func(kind error) error {
+		return fmt.Errorf("WRITE: %w", &transport.Error{Fate: transport.NotSent, Err: fmt.Errorf("%w for user 7", kind)})
+	}
+	isRetried(t, func(string) error { return none(transport.ErrAwaitCredential) })
+
+	srv := newFake(t)
+	srv.hook = func(op string, done bool) error {
+		if op == "WRITE" && !done {
+			return none(transport.ErrNoCredential)
+		}
+		return nil
+	}
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	write(t, f, pattern(1000, 1), 0)
+	if err := f.Fsync(ctx); nfsclient.Errno(err) != syscall.EACCES {
+		t.Errorf("soft: %v", err)
+	}
+}
+
+// isRetried has the first WRITE and the first COMMIT of a file fail.
+func isRetried(t *testing.T, why func(op string) error) {
+	t.Helper()
 	srv := newFake(t)
 	var mu sync.Mutex
 	left := map[string]int{"WRITE": 1, "COMMIT": 1}
@@ -306,7 +339,7 @@ func TestJukeboxIsRetried(t *testing.T) {
 		defer mu.Unlock()
 		if !done && left[op] > 0 {
 			left[op]--
-			return fail(op, nfsclient.ErrJukebox)
+			return why(op)
 		}
 		return nil
 	}

@@ -320,6 +320,28 @@ func TestLostLockOfOneOwner(t *testing.T) {
 	check(t, first.Fsync(ctx))
 }
 
+// TestLostLockOfMappedPages: pages stored to through a mapping come by an opening that the kernel
+// chooses. If that one has lost its lock, all are told that the pages were not written.
+func TestLostLockOfMappedPages(t *testing.T) {
+	srv := newLockServer(t)
+	c := newCache(t, srv.client(1), testConfig())
+	f := create(t, c, "a")
+	defer f.Release()
+	defer f.ReleaseLocks()
+	g, _ := open(t, c, "a", rw)
+	defer g.Release()
+	owner := nfsclient.LockOwner(1)
+	check(t, f.SetLock(ctx, exclusive(owner, false)))
+	srv.watcher.Lost(f.Inode().Handle(), &owner, errors.New("reclaimed by another"))
+	if n, err := f.WriteBack(ctx, []byte("pages"), 0); n != 0 || !errors.Is(err, ErrLockLost) {
+		t.Errorf("write-back of 5 bytes: %d, %v", n, err)
+	}
+	if err := g.Fsync(ctx); !errors.Is(err, ErrLockLost) {
+		t.Errorf("fsync of another opening: %v", err)
+	}
+	check(t, g.Fsync(ctx))
+}
+
 // TestLockLostAtOnce: a lock may be lost between the server's answer and the end of the
 // request. If the request fails nothing was.
 func TestLockLostAtOnce(t *testing.T) {

@@ -37,7 +37,7 @@ func (i *Inode) runWrite(ctx context.Context, e *writeback.Extent, how nfsclient
 	switch {
 	case w.Err == nil:
 		i.node.Resize(max(i.node.Size, uint64(e.End())))
-	case !w.Unknown && !tryLater(w.Err):
+	case !w.Unknown && !writeback.TryLater(w.Err):
 		i.fail(w.Err)
 	}
 	wait, due := i.wb.Wrote(i.c.cfg.Now(), e, w)
@@ -137,7 +137,7 @@ func (i *Inode) send(ctx context.Context, e *writeback.Extent, how nfsclient.Sta
 		i.finish(st, &r.Wcc, true)
 		i.mu.Unlock()
 		if err != nil {
-			if !tryLater(err) {
+			if !writeback.TryLater(err) {
 				i.failed(err)
 			}
 			return writeback.Written{Err: err}

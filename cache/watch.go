@@ -24,8 +24,8 @@ func (c *Cache) Recalled(ctx context.Context, h nfsclient.Handle) (err error) {
 	return err
 }
 
-// Lost implements nfsclient.Watcher: writing and fsync report err, as for data
-// that could not be written. With an owner, or of a file that was locked, it is a lock
+// Lost implements nfsclient.Watcher: writing and fsync report err for data that is
+// not stable yet, as if it could not be written. With an owner, or of a file that was locked, it is a lock
 // that is lost.
 func (c *Cache) Lost(h nfsclient.Handle, owner *nfsclient.LockOwner, err error) {
 	i := c.known(h)
@@ -37,7 +37,8 @@ func (c *Cache) Lost(h nfsclient.Handle, owner *nfsclient.LockOwner, err error) 
 		return
 	}
 	i.mu.Lock()
-	if i.typ == nfsclient.Regular {
+	// A file of which all is stable has lost nothing: what is read or written next has an error of its own.
+	if i.typ == nfsclient.Regular && !i.wb.Empty() {
 		i.ownWritten()
 		i.fail(err)
 	}

@@ -63,6 +63,7 @@ func TestLostStateIsReported(t *testing.T) {
 	c := newCache(t, srv, testConfig())
 	f := create(t, c, "a")
 	defer f.Release()
+	write(t, f, []byte("data"), 0)
 	lost := errors.New("lock lost")
 	srv.watcher.Lost(f.Inode().Handle(), nil, lost)
 	srv.watcher.Lost("unknown", nil, lost)
@@ -74,4 +75,24 @@ func TestLostStateIsReported(t *testing.T) {
 	}
 	write(t, f, []byte("x"), 0)
 	check(t, f.Fsync(ctx))
+}
+
+// TestLostStateOfStableFile: of a file whose data is stable nothing is lost that its users or the unmount
+// would have to be told, open or closed.
+func TestLostStateOfStableFile(t *testing.T) {
+	srv := newFake(t)
+	c := newCache(t, srv, testConfig())
+	f := create(t, c, "a")
+	write(t, f, []byte("data"), 0)
+	check(t, f.Flush(ctx))
+	h := f.Inode().Handle()
+	srv.watcher.Lost(h, nil, errors.New("not opened again"))
+	check(t, f.Fsync(ctx))
+	f.Release()
+	srv.watcher.Lost(h, nil, errors.New("not opened again"))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.lost) > 0 {
+		t.Errorf("%d files with losses", len(c.lost))
+	}
 }

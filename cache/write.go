@@ -40,10 +40,15 @@ func (f *File) writeOrAppend(ctx context.Context, src []byte, off int64, atEnd b
 
 // WriteBack is Write for pages of the kernel that were changed through a mapping,
 // even of a file opened Direct. It is never refused because of an earlier error:
-// the kernel would not write those pages again.
+// the kernel would not write those pages again. The kernel chooses f among the openings
+// for writing: if f may not write, all of them have the error, as whoever stored to the
+// pages may use another.
 func (f *File) WriteBack(ctx context.Context, src []byte, off int64) (int, error) {
 	src, err := f.mayWrite(src, off)
 	if err != nil {
+		f.i.mu.Lock()
+		f.i.fail(err)
+		f.i.mu.Unlock()
 		return 0, err
 	}
 	return f.writeBehind(ctx, src, off, false)

@@ -13,6 +13,9 @@ const maxXattr = 64 << 10
 // them is cached: each call asks the server.
 func (c *Cache) Xattrs() bool { return c.xattrs != nil }
 
+// Umask reports whether the server takes a umask with the mode of a file that is made.
+func (c *Cache) Umask() bool { return c.cl.Info().Umask }
+
 // GetXattr returns i's extended attribute, named without "user.".
 func (c *Cache) GetXattr(ctx context.Context, cr nfsclient.Cred, i *Inode, name string) ([]byte, error) {
 	if c.xattrs == nil {

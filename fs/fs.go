@@ -116,10 +116,10 @@ const maxBackground = 128
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_ASYNC_DIO | fuse.CAP_DIRECT_IO_ALLOW_MMAP |
 	fuse.CAP_HANDLE_KILLPRIV | fuse.CAP_CACHE_SYMLINKS | fuse.CAP_EXPORT_SUPPORT
 
-// aclCapabilities are asked for where the server has access control lists. With
-// HANDLE_KILLPRIV_V2 the kernel remembers that a file has no security.capability until it
-// is given attributes again; else it would ask before each write.
-const aclCapabilities = fuse.CAP_DONT_MASK | fuse.CAP_HANDLE_KILLPRIV_V2
+// xattrCapabilities are asked for where files can have extended attributes. With HANDLE_KILLPRIV_V2 the kernel
+// remembers that a file has no security.capability until it is given attributes again; else it
+// would ask before each write.
+const xattrCapabilities = fuse.CAP_HANDLE_KILLPRIV_V2
 
 // maxRequestBytes bounds the memory of outstanding requests: each WRITE has a
 // buffer of MaxIO until the reply. The rest stays in the kernel, unread.
@@ -170,8 +170,11 @@ func (f *FS) mount() error {
 	plan.maxRead = maxIO
 	f.flags, _ = plan.directOptions()
 	extra := uint64(capabilities) | f.cfg.lockCapabilities()
-	if f.cache.ACLs() {
-		extra |= aclCapabilities
+	if !f.lacksXattrs() {
+		extra |= xattrCapabilities
+	}
+	if f.cache.ACLs() || f.cache.Umask() {
+		extra |= fuse.CAP_DONT_MASK
 	}
 	return f.mountServer(&plan, &fuse.MountOptions{
 		MaxBackground:            maxBackground,

@@ -56,9 +56,9 @@ func (f *FS) made(ctx *opContext, e cache.Entry, err error, out *fuse.EntryOut) 
 }
 
 // permissions are those of a file to be made.
-func permissions(mode uint32) nfsclient.SetAttr {
+func permissions(mode, umask uint32) nfsclient.SetAttr {
 	m := mode & 0o7777
-	return nfsclient.SetAttr{Mode: &m}
+	return nfsclient.SetAttr{Mode: &m, Umask: umask}
 }
 
 // Mknod makes a regular file, device, socket or FIFO.
@@ -103,7 +103,7 @@ func (f *FS) Symlink(cancel <-chan struct{}, h *fuse.InHeader, target, name stri
 	}
 	ctx := f.begin(cancel, h)
 	defer ctx.end()
-	e, err := f.cache.Symlink(ctx, f.cred(h, dir), dir, name, target, permissions(0o777))
+	e, err := f.cache.Symlink(ctx, f.cred(h, dir), dir, name, target, permissions(0o777, 0))
 	return f.made(ctx, e, err, out)
 }
 

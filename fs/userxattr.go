@@ -19,7 +19,7 @@ const (
 )
 
 // lacksXattrs reports whether no file of the mount can have extended attributes.
-func (f *FS) lacksXattrs() bool { return !f.cache.ACLs() && !f.cache.Xattrs() }
+func (f *FS) lacksXattrs() bool { return !f.cache.ACLs() && !f.cache.Xattrs() && !f.cache.NFS4ACLs() }
 
 // userXattr is the name that the server has for an attribute of users, if it can have any.
 func (f *FS) userXattr(name string) (string, bool) {

@@ -37,6 +37,9 @@ func (f *FS) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, name string, des
 	if f.lacksXattrs() {
 		return 0, noXattrs
 	}
+	if name == nfs4ACL && f.cache.NFS4ACLs() {
+		return f.getNFS4ACL(cancel, h, dest)
+	}
 	isDefault, ok := isACL(name)
 	if !ok || !f.cache.ACLs() {
 		return 0, fuse.Status(syscall.EOPNOTSUPP)
@@ -92,6 +95,9 @@ func (f *FS) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte) (u
 	if !st.Ok() {
 		return 0, st
 	}
+	if f.cache.NFS4ACLs() {
+		names = append(names, nfs4ACL+"\x00"...)
+	}
 	if !f.cache.ACLs() {
 		return copyXattr(dest, names)
 	}
@@ -115,6 +121,9 @@ func (f *FS) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte) (u
 func (f *FS) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name string, value []byte) fuse.Status {
 	if user, ok := f.userXattr(name); ok {
 		return f.setUserXattr(cancel, in, user, value)
+	}
+	if name == nfs4ACL && f.cache.NFS4ACLs() {
+		return f.setNFS4ACL(cancel, &in.InHeader, value)
 	}
 	l, ok := nfsclient.ParseACLXattr(value)
 	if _, acl := isACL(name); acl && !ok {
@@ -154,14 +163,20 @@ func (f *FS) setACL(cancel <-chan struct{}, h *fuse.InHeader, name string, l []n
 	return fuse.OK
 }
 
-// newMode is the mode to ask for when a file is made in dir. The kernel leaves the umask to
-// us if there are access control lists: one that the file inherits stands in its place.
-func (f *FS) newMode(ctx context.Context, cr nfsclient.Cred, dir *cache.Inode, mode, umask uint32) uint32 {
-	if !f.cache.ACLs() || mode&umask&0o777 == 0 {
-		return mode
+// newMode is the mode to ask for when a file is made in dir, and the umask that is the server's affair. The kernel
+// leaves the umask to us if there are access control lists: one that the file inherits stands in its place.
+func (f *FS) newMode(ctx context.Context, cr nfsclient.Cred, dir *cache.Inode, mode, umask uint32) (asked, umasked uint32) {
+	if mode&umask&0o777 == 0 {
+		return mode, 0
+	}
+	if f.cache.Umask() {
+		return mode, umask & 0o777
+	}
+	if !f.cache.ACLs() {
+		return mode, 0
 	}
 	if acl, err := f.cache.ACL(ctx, cr, dir); err == nil && len(acl.Default) > 0 {
-		return mode
+		return mode, 0
 	}
-	return mode &^ umask
+	return mode &^ umask, 0
 }

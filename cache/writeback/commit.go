@@ -147,10 +147,10 @@ func (f *File) Committed(ver nfsclient.Verifier, err error, unknown bool) (r Com
 // resend says whether a COMMIT that ended with err is to be sent once more.
 func (f *File) resend(err error) (r Committed, again bool) {
 	c := f.call
-	switch s, _ := nfsclient.StatusOf(err); s {
-	case nfsclient.ErrJukebox:
+	switch s, _ := nfsclient.StatusOf(err); {
+	case TryLater(err):
 		r.Wait = c.backoff.Next()
-	case nfsclient.ErrAccess, nfsclient.ErrPerm:
+	case s == nfsclient.ErrAccess, s == nfsclient.ErrPerm:
 		c.refused = append(c.refused, c.as)
 		c.backoff = Backoff{}
 	default:

@@ -1,9 +1,11 @@
 package writeback
 
 import (
+	"errors"
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/transport"
 )
 
 // delay is what a file that is not Free waits for. Servers that are short of
@@ -30,9 +32,11 @@ func (b *Backoff) Next() time.Duration {
 	return b.last
 }
 
-func tryLater(err error) bool {
+// TryLater reports whether data that could not be written is to be kept and written later:
+// the server says so, or whoever wrote it has no credential now, as of an expired ticket.
+func TryLater(err error) bool {
 	s, ok := nfsclient.StatusOf(err)
-	return ok && s == nfsclient.ErrJukebox
+	return ok && s == nfsclient.ErrJukebox || errors.Is(err, transport.ErrAwaitCredential)
 }
 
 // postpone makes the file Delayed. WRITEs that were in flight beside the one that

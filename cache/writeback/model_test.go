@@ -256,7 +256,7 @@ func (w *world) reply() {
 		}
 		w.retries = append(w.retries, due)
 	}
-	if how.Err != nil && !how.Unknown && !tryLater(how.Err) {
+	if how.Err != nil && !how.Unknown && !TryLater(how.Err) {
 		w.failed++
 		w.lose(x.e.off, x.e.End())
 	}
@@ -359,7 +359,7 @@ func (w *world) commits() {
 		w.departed = w.departed[:0]
 		r := w.f.Committed(c.ver, err, unknown)
 		if r.Again {
-			if tryLater(err) != (r.Wait > 0) {
+			if TryLater(err) != (r.Wait > 0) {
 				w.t.Fatalf("a COMMIT that ended with %v comes again after %v", err, r.Wait)
 			}
 			*c = modelCommit{as: r.Cred, sent: true}

@@ -59,7 +59,7 @@ type Written struct {
 // Wrote ends the WRITE of e, which was put in flight by Send. If the file is
 // Delayed for it, Advance is due after wait, at due.
 func (f *File) Wrote(now time.Time, e *Extent, w Written) (wait time.Duration, due time.Time) {
-	if tryLater(w.Err) {
+	if TryLater(w.Err) {
 		wait, due = f.postpone(now)
 		w.Unknown = true
 	} else {

@@ -1,6 +1,7 @@
 package nfs3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func newClient(ctx context.Context, cf Config, root nfsclient.Handle) (*Client, 
 	c := &Client{cf: cf, caller: cf.Caller, root: root, sleep: nfsclient.Pause}
 	c.noPlus.Store(cf.NoReadDirPlus)
 	fail := func(err error) error {
-		return cf.fail(NFSFailed, "the NFS server does not serve the export", OtherVersion(err), err)
+		return cf.fail(NFSFailed, "the NFS server does not serve the export", cmp.Or(OtherVersion(err), strongerSecurity(err)), err)
 	}
 	info, attr, err := c.fsInfo(ctx, cf.Cred)
 	if err != nil {

@@ -34,6 +34,9 @@ type Config struct {
 	NoReadDirPlus bool
 	// Cred is used for mounting.
 	Cred nfsclient.Cred
+	// Flavor is that of the Caller's calls, by the number that MOUNT has for it (RFC 2623
+	// section 2.2.1); 0 is AUTH_SYS.
+	Flavor uint32
 	// Locks, if not nil, takes locks at the server. The Client takes it when Mount
 	// succeeds.
 	Locks Locks

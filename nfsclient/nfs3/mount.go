@@ -86,10 +86,9 @@ func (cf *Config) mnt(ctx context.Context) (nfsclient.Handle, error) {
 		return "", cf.refused(ctx, c, res.Status)
 	case res.Handle == "":
 		return "", cf.fail(NFSFailed, "server gave an empty file handle", "", transport.ErrProtocol)
-	case len(res.Flavors) > 0 && !slices.Contains(res.Flavors, wire.AuthSys) && !slices.Contains(res.Flavors, wire.AuthNone):
+	case len(res.Flavors) > 0 && !cf.taken(res.Flavors):
 		cf.umount(ctx)
-		return "", cf.fail(NoFlavor, "the export demands security of flavor "+flavorNames(res.Flavors)+", which is not supported",
-			"export it with sec=sys", nil)
+		return "", NoFlavorError(cf.Host, cf.Export, res.Flavors)
 	}
 	return res.Handle, nil
 }
@@ -155,11 +154,38 @@ func printable(s string) string {
 	}, s)
 }
 
-// flavorNames are those of RFC 5531 section 8.2 and RFC 2623 section 2.2.1.
-func flavorNames(flavors []uint32) string {
+// taken reports whether an export with these flavors takes the calls' own. Calls of AUTH_SYS
+// will do where none is asked for.
+func (cf *Config) taken(flavors []uint32) bool {
+	if cf.Flavor != 0 && cf.Flavor != wire.AuthSys {
+		return slices.Contains(flavors, cf.Flavor)
+	}
+	return slices.Contains(flavors, wire.AuthSys) || slices.Contains(flavors, wire.AuthNone)
+}
+
+// NoFlavorError is the error of an export that can be used with these flavors alone, of
+// which the mount's is none.
+func NoFlavorError(host, export string, flavors []uint32) *MountError {
+	e := &MountError{Failure: NoFlavor, Host: host, Export: export, Flavors: flavors, Why: "the export demands another security (sec=)"}
+	if len(flavors) > 0 {
+		e.Why = "the export demands security of flavor " + FlavorNames(flavors)
+		e.Hint = "mount it with sec=" + FlavorNames(flavors[:1])
+		if !slices.Contains(knownFlavors, flavors[0]) {
+			e.Hint = "export it with sec=sys or sec=krb5"
+		}
+	}
+	return e
+}
+
+var knownFlavors = []uint32{wire.AuthSys, 390003, 390004, 390005}
+
+// FlavorNames are those of RFC 5531 section 8.2 and RFC 2623 section 2.2.1.
+func FlavorNames(flavors []uint32) string {
 	names := make([]string, len(flavors))
 	for i, f := range flavors {
 		switch f {
+		case wire.AuthSys:
+			names[i] = "sys"
 		case 390003:
 			names[i] = "krb5"
 		case 390004:

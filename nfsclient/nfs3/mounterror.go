@@ -36,6 +36,9 @@ type MountError struct {
 	// Why is what happened, Hint what to do, if anything.
 	Why, Hint string
 	Err       error
+	// Flavors are those that the export can be used with, in the order of the server's
+	// preference, with NoFlavor.
+	Flavors []uint32
 }
 
 func (e *MountError) Error() string {
@@ -63,4 +66,16 @@ func OtherVersion(err error) string {
 		return "try vers=4"
 	}
 	return "try vers=3"
+}
+
+// authTooWeak is AUTH_TOOWEAK of RFC 5531 section 9.
+const authTooWeak = 5
+
+// strongerSecurity is the hint for a server that denies calls for want of security; "" for other errors.
+func strongerSecurity(err error) string {
+	var refused *transport.RPCError
+	if !errors.As(err, &refused) || !refused.Denied || !refused.Auth || refused.Code != authTooWeak {
+		return ""
+	}
+	return "the export demands more than AUTH_SYS in clear text: proto=tcp,xprtsec=tls or xprtsec=mtls encrypts; if it wants Kerberos, its sec= says so"
 }

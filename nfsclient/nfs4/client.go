@@ -27,6 +27,9 @@ type Client struct {
 	fs       fileSystem
 	paths    *pathbuf.Pool
 	owners   owners
+	copies   copies
+	// elsewhere is what the log was told of names that lead to other servers.
+	elsewhere elsewhere
 	// sleep waits between tries of what the server asks to try later.
 	sleep func(ctx context.Context, d time.Duration) error
 
@@ -50,6 +53,8 @@ var (
 	_ nfsclient.Locker = (*Client)(nil)
 	_ nfsclient.Ranges = (*Client)(nil)
 	_ nfsclient.Xattrs = (*Client)(nil)
+
+	_ nfsclient.NFS4ACLs = (*Client)(nil)
 )
 
 // watcher holds the Client's Watcher. mu is held while it is called, so that Watch returns when
@@ -65,6 +70,15 @@ func (w *watcher) lost(h nfsclient.Handle, owner *nfsclient.LockOwner, err error
 	if w.w != nil {
 		w.w.Lost(h, owner, err)
 	}
+}
+
+func (w *watcher) recalled(ctx context.Context, h nfsclient.Handle) error {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.w != nil {
+		return w.w.Recalled(ctx, h)
+	}
+	return nil
 }
 
 // Root implements nfsclient.Client.
@@ -90,6 +104,9 @@ func (c *Client) Unregister(a *mem.Arena) error { return c.cf.Caller.Unregister(
 func (c *Client) Close(ctx context.Context) error {
 	c.closeOnce.Do(func() {
 		c.closeAll(ctx)
+		if c.delegated() {
+			c.cf.Callbacks.Attach(nil)
+		}
 		c.end()
 		c.running.Wait()
 		err := c.ses.Close(ctx)
@@ -102,6 +119,9 @@ func (c *Client) Close(ctx context.Context) error {
 const (
 	firstDelay = 100 * time.Millisecond
 	lastDelay  = 5 * time.Second
+	// maxResource bounds the tries of what the server has no resources for (NFS4ERR_RESOURCE). It may never
+	// have them: nfs-ganesha answers so where a request asks for what it cannot do.
+	maxResource = 8
 )
 
 // request is one compound on behalf of a user.
@@ -129,11 +149,12 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("%s: %v", e.op, e.status) }
 
-// do calls until the server's answer is neither DELAY nor GRACE, unless q is impatient. Answers
-// other than OK are *nfsclient.Error where that has the status.
+// do calls until the server's answer is neither DELAY nor GRACE, unless q is impatient; and a bounded number of
+// times while it is RESOURCE. Answers other than OK are *nfsclient.Error where that has the status.
 func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 	q.sys = c.cf.sys(cr)
 	q.Cred = &q.sys
+	scarce := 0
 	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
 		if err := c.ses.Do(ctx, &q.Call); err != nil {
 			return fmt.Errorf("%s: %w", q.op, err)
@@ -141,7 +162,12 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 		if q.has(q.at) {
 			return nil
 		}
-		if !later(q.Status) || q.impatient {
+		if q.Status == wire.ErrResource {
+			if scarce++; scarce == maxResource {
+				c.cf.Log.Warn(fmt.Sprintf("%s: %s given up: server has answered %d times that it has no resources for it", c.cf.Host, q.op, scarce))
+				return c.answer(q)
+			}
+		} else if !later(q.Status) || q.impatient {
 			return c.answer(q)
 		}
 		if delay == firstDelay {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/callback"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/session"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
@@ -21,6 +23,8 @@ type Config struct {
 	// transport/reconnect does: that is what the session makes safe. A soft one may leave openings at
 	// the server until the Client is closed.
 	Caller transport.Caller
+	// Binder, if set, is that whose Establish Caller calls for each new connection.
+	Binder *session.Binder
 	// Owner tells this client from all others of the server (co_ownerid): one for each mount, with
 	// random parts, since names of hosts are equal on cloned machines and in containers. Two clients
 	// with one Owner throw away each other's state without end. A daemon that starts again after it
@@ -39,6 +43,14 @@ type Config struct {
 	Cred nfsclient.Cred
 	// MachineName is this host's name in AUTH_SYS credentials.
 	MachineName string
+	// Callbacks, if set, serves what the server calls back over the connections of Caller, which must
+	// have been dialed with it and are bound by Binder. With it the server may give delegations.
+	Callbacks *callback.Service
+	// IDMap is how names of owners are understood.
+	IDMap IDMap
+	// Cached is the length of the replies that the server is to keep, as of
+	// session.Config; 0 leaves it to the session.
+	Cached int
 	// Log may be nil. It gets what is worth knowing and no error.
 	Log *slog.Logger
 }

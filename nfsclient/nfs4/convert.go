@@ -95,8 +95,24 @@ func (c *Client) dirWcc(q *request, info wire.ChangeInfo, i int) (w nfsclient.Wc
 	return w
 }
 
-// toSet is the attributes that s sets.
-func (c *Client) toSet(s *nfsclient.SetAttr) (w wire.Attrs) {
+// toMake is the attributes of a file that is made with s. A mode and a umask are one attribute (RFC 8275), which only
+// what makes a file takes, and only if it is among may.
+func (c *Client) toMake(s *nfsclient.SetAttr, may wire.Bitmap, names bool) (w wire.Attrs) {
+	w = c.toSet(s, names)
+	switch {
+	case s.Mode == nil || s.Umask&0o777 == 0:
+	case may.Has(wire.AttrModeUmask):
+		w.Mask.Remove(wire.AttrMode)
+		w.Mask.Add(wire.AttrModeUmask)
+		w.ModeUmask = wire.ModeUmask{Mode: *s.Mode & modeBits, Umask: s.Umask & 0o777}
+	default:
+		w.Mode &^= s.Umask & 0o777
+	}
+	return w
+}
+
+// toSet is the attributes that s sets, with owners as names or as numbers.
+func (c *Client) toSet(s *nfsclient.SetAttr, names bool) (w wire.Attrs) {
 	if s.Size != nil {
 		w.Mask.Add(wire.AttrSize)
 		w.Size = *s.Size
@@ -107,11 +123,11 @@ func (c *Client) toSet(s *nfsclient.SetAttr) (w wire.Attrs) {
 	}
 	if s.UID != nil {
 		w.Mask.Add(wire.AttrOwner)
-		w.Owner = c.owners.ofUser(*s.UID)
+		w.Owner = c.owners.ofUser(*s.UID, names)
 	}
 	if s.GID != nil {
 		w.Mask.Add(wire.AttrOwnerGroup)
-		w.OwnerGroup = c.owners.ofGroup(*s.GID)
+		w.OwnerGroup = c.owners.ofGroup(*s.GID, names)
 	}
 	if s.SetAtime != nfsclient.TimeKeep {
 		w.Mask.Add(wire.AttrTimeAccessSet)

@@ -3,6 +3,7 @@ package nfs4
 import (
 	"context"
 	"crypto/rand"
+	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
@@ -29,17 +30,17 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 	if err := c.checkName("CREATE", name); err != nil {
 		return nfsclient.Made{}, err
 	}
-	// refused: the server has made nothing.
-	var refused bool
-	try := func(exclusiveAttrs wire.Bitmap) (m nfsclient.Made, err error) {
-		x, err := c.creation(cr, dir, name, s, exclusive, exclusiveAttrs, mode)
+	// refused: the server has made nothing. Whoever makes the call may still be at it after its caller has given up.
+	var refused atomic.Bool
+	try := func(exclusiveAttrs wire.Bitmap, names bool) (m nfsclient.Made, err error) {
+		x, err := c.creation(cr, dir, name, s, exclusive, exclusiveAttrs, names, mode)
 		if err != nil {
 			return m, err
 		}
 		var made nfsclient.Made
 		err = c.finish(ctx, func(ctx context.Context) (err error) {
 			made, err = c.create(ctx, cr, dir, name, x, mode)
-			refused = !x.q.has(x.q.at)
+			refused.Store(!x.q.has(x.q.at))
 			return err
 		}, func(ctx context.Context) {
 			if mode != 0 {
@@ -51,23 +52,27 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 		}
 		return made, nil
 	}
-	m, err := try(c.fs.exclusive)
-	if st, _ := nfsclient.StatusOf(err); exclusive && (st == nfsclient.ErrInval || st == nfsclient.ErrNotSupp) && refused && !c.fs.exclusive.Empty() {
-		// Another file system below the root may take other attributes.
-		m, err = try(wire.Bitmap{})
-	}
-	if isBadOwner(err) && refused && c.owners.refused() {
-		m, err = try(c.fs.exclusive)
-	}
+	var m nfsclient.Made
+	err := c.withOwners(func(names bool) (err error) {
+		m, err = try(c.fs.exclusive, names)
+		if st, _ := nfsclient.StatusOf(err); exclusive && (st == nfsclient.ErrInval || st == nfsclient.ErrNotSupp) && refused.Load() && !c.fs.exclusive.Empty() {
+			// Another file system below the root may take other attributes.
+			m, err = try(wire.Bitmap{}, names)
+		}
+		if !refused.Load() {
+			err = settle(err) // not to be tried again
+		}
+		return err
+	})
 	return m, settle(err)
 }
 
 // creation makes the compound.
-func (c *Client) creation(cr nfsclient.Cred, dir nfsclient.Handle, name string, s nfsclient.SetAttr, exclusive bool, may wire.Bitmap, mode nfsclient.OpenMode) (*creation, error) {
+func (c *Client) creation(cr nfsclient.Cred, dir nfsclient.Handle, name string, s nfsclient.SetAttr, exclusive bool, may wire.Bitmap, names bool, mode nfsclient.OpenMode) (*creation, error) {
 	x := &creation{open: &wire.Open{Claim: wire.ClaimNull, Name: name, Create: true, Mode: wire.Guarded}, fh: &wire.GetFH{}}
 	x.state = c.newOpen(cr, "", mode)
 	x.open.Access = shareAccess(mode)
-	x.open.Attrs = c.toSet(&s)
+	x.open.Attrs = c.toMake(&s, c.fs.make, names)
 	ops := []wire.Operation{&wire.PutFH{Handle: dir}, x.open, x.fh}
 	x.getFH = 2
 	if exclusive {
@@ -82,7 +87,11 @@ func (c *Client) creation(cr nfsclient.Cred, dir nfsclient.Handle, name string, 
 		if s.SetMtime == nfsclient.TimeKeep {
 			s.SetMtime = nfsclient.TimeServer
 		}
-		rest.Attrs = c.toSet(&s)
+		rest.Attrs = c.toMake(&s, wire.Bitmap{}, names)
+		x.open.Attrs = c.toMake(&s, c.fs.make.And(may), names)
+		if x.open.Attrs.Has(wire.AttrModeUmask) {
+			rest.Attrs.Mask.Remove(wire.AttrMode)
+		}
 		x.open.Attrs.Mask = x.open.Attrs.Mask.And(may).Without(wire.BitmapOf(wire.AttrTimeAccessSet, wire.AttrTimeModifySet))
 		rest.Attrs.Mask = rest.Attrs.Mask.Without(x.open.Attrs.Mask)
 		x.setAttr, ops = len(ops), append(ops, rest)
@@ -118,7 +127,10 @@ func (c *Client) create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 		m.Handle, m.Late = f.Handle, true
 	}
 	x.state.h = m.Handle
-	c.took(ctx, x.state, x.open)
+	if mode&nfsclient.OpenWrite != 0 && c.delegated() {
+		x.state.altered, _ = c.altering(m.Handle) // a new file has no delegation that would have to be returned
+	}
+	c.took(ctx, x.state, x.open, nil)
 	if !c.keep(x.state) {
 		return m, transport.ErrClosed
 	}
@@ -158,8 +170,9 @@ func (c *Client) create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 // forget drops an opening that the server has closed.
 func (c *Client) forget(o *openState) {
 	c.state.mu.Lock()
-	defer c.state.mu.Unlock()
 	delete(c.state.opens, o)
+	c.state.mu.Unlock()
+	o.end()
 }
 
 // Mkdir implements nfsclient.Client.
@@ -197,8 +210,8 @@ func (c *Client) make(ctx context.Context, cr nfsclient.Cred, op string, dir nfs
 	if err := c.checkName(op, mk.Name); err != nil {
 		return nfsclient.Made{}, err
 	}
-	try := func() (m nfsclient.Made, err error) {
-		mk.Attrs = c.toSet(&s)
+	try := func(names bool) (m nfsclient.Made, err error) {
+		mk.Attrs = c.toMake(&s, c.fs.make, names)
 		fh := &wire.GetFH{}
 		q := &request{op: op, at: 1}
 		q.Ops = []wire.Operation{&wire.PutFH{Handle: dir}, mk, fh, c.getattr(), &wire.PutFH{Handle: dir}, c.getattr()}
@@ -222,9 +235,10 @@ func (c *Client) make(ctx context.Context, cr nfsclient.Cred, op string, dir nfs
 		}
 		return m, err
 	}
-	m, err := try()
-	if isBadOwner(err) && c.owners.refused() {
-		m, err = try()
-	}
+	var m nfsclient.Made
+	err := c.withOwners(func(names bool) (err error) {
+		m, err = try(names)
+		return err
+	})
 	return m, settle(err)
 }

@@ -103,6 +103,14 @@ func (c *Client) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handl
 	if err != nil {
 		return nfsclient.WriteResult{}, err
 	}
+	if open == nil {
+		// An opening for writing has seen to delegations.
+		done, err := c.alter(ctx, h)
+		if err != nil {
+			return nfsclient.WriteResult{}, err
+		}
+		defer done()
+	}
 	if given > c.info.WriteMax {
 		given = c.info.WriteMax
 		from = from.Slice(nil, 0, given)

@@ -13,6 +13,7 @@ import (
 type fileSystem struct {
 	supported wire.Bitmap
 	exclusive wire.Bitmap // what an exclusive create may set
+	make      wire.Bitmap // what only what makes a file may set
 	// stat and list are the attributes asked for of a file, and of each entry of a listing.
 	stat, list wire.Bitmap
 }
@@ -20,7 +21,7 @@ type fileSystem struct {
 // mountAttrs are the attributes that a mount asks of its root.
 var mountAttrs = wire.BitmapOf(wire.AttrSupportedAttrs, wire.AttrLinkSupport, wire.AttrSymlinkSupport,
 	wire.AttrLeaseTime, wire.AttrCanSetTime, wire.AttrCaseInsensitive, wire.AttrHomogeneous, wire.AttrMaxFileSize, wire.AttrMaxLink,
-	wire.AttrMaxName, wire.AttrMaxRead, wire.AttrMaxWrite, wire.AttrNoTrunc, wire.AttrTimeDelta, wire.AttrSuppAttrExclCreate).Or(statAttrs)
+	wire.AttrMaxName, wire.AttrMaxRead, wire.AttrMaxWrite, wire.AttrNoTrunc, wire.AttrTimeDelta, wire.AttrSuppAttrExclCreate, wire.AttrACLSupport).Or(statAttrs)
 
 // learn takes over what the root's attributes say.
 func (c *Client) learn(a *wire.Attrs) {
@@ -30,6 +31,10 @@ func (c *Client) learn(a *wire.Attrs) {
 	}
 	if a.Has(wire.AttrSuppAttrExclCreate) {
 		c.fs.exclusive = a.SuppAttrExclCreate
+	}
+	if c.cf.Minor >= 2 && a.Has(wire.AttrACLSupport) && a.ACLSupport != 0 {
+		// Without access control lists nothing stands in the umask's place.
+		c.fs.make = wire.BitmapOf(wire.AttrModeUmask).And(c.fs.supported)
 	}
 	c.fs.stat = statAttrs.And(c.fs.supported)
 	c.fs.list = c.fs.stat.Or(wire.BitmapOf(wire.AttrRdattrError, wire.AttrFilehandle, wire.AttrMountedOnFileID).And(c.fs.supported))
@@ -42,6 +47,8 @@ func (c *Client) learn(a *wire.Attrs) {
 		MaxFileSize: 1<<63 - 1,
 		NameMax:     maxNameMax,
 		NoTrunc:     true,
+		NFS4ACLs:    a.Has(wire.AttrACLSupport) && a.ACLSupport != 0 && c.fs.supported.Has(wire.AttrACL),
+		Umask:       c.fs.make.Has(wire.AttrModeUmask),
 		Links:       true, Symlinks: true, Homogeneous: true, CanSetTime: true,
 	}
 	if c.cf.Minor == 2 {
@@ -73,6 +80,21 @@ func (c *Client) learn(a *wire.Attrs) {
 	c.info = i
 }
 
+// learnCopies asks for the block size of CLONE. Not of every server at once: nfs-ganesha answers INVAL to who asks for
+// an attribute that it does not know.
+func (c *Client) learnCopies(ctx context.Context) {
+	c.copies.blockSize = cloneBlock
+	if c.cf.Minor < 2 || !c.fs.supported.Has(wire.AttrCloneBlockSize) {
+		return
+	}
+	g := &wire.GetAttr{Want: wire.BitmapOf(wire.AttrCloneBlockSize)}
+	q := &request{op: "GETATTR", at: 1}
+	q.Ops = []wire.Operation{&wire.PutFH{Handle: c.root}, g}
+	if c.do(ctx, c.cf.Cred, q) == nil && g.Attrs.Has(wire.AttrCloneBlockSize) && g.Attrs.CloneBlockSize > 0 {
+		c.copies.blockSize = uint64(g.Attrs.CloneBlockSize)
+	}
+}
+
 func (c *Client) getattr() *wire.GetAttr { return &wire.GetAttr{Want: c.fs.stat} }
 
 // statfsAttrs are those of StatFS.
@@ -96,6 +118,10 @@ func (c *Client) StatFS(ctx context.Context, cr nfsclient.Cred, h nfsclient.Hand
 
 // GetAttr implements nfsclient.Client.
 func (c *Client) GetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle) (nfsclient.Attr, error) {
+	if a, ok := c.knownAttr(h); ok {
+		return a, nil
+	}
+	asked := c.before(h)
 	q := &request{op: "GETATTR", at: 1}
 	q.Ops = []wire.Operation{&wire.PutFH{Handle: h}, c.getattr()}
 	if err := c.do(ctx, cr, q); err != nil {
@@ -105,6 +131,7 @@ func (c *Client) GetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Han
 	if !ok {
 		return a, broken(q.op, "no type, change, size or fsid")
 	}
+	c.covered(asked, &a)
 	return a, nil
 }
 
@@ -118,10 +145,16 @@ func (c *Client) SetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Han
 	if s.Size == nil || o != nil && o.access&nfsclient.OpenWrite == 0 {
 		o = nil
 	}
-	w, err := c.setAttr(ctx, cr, h, o, s)
-	if isBadOwner(err) && c.owners.refused() {
-		w, err = c.setAttr(ctx, cr, h, o, s)
+	done, err := c.alter(ctx, h)
+	if err != nil {
+		return nfsclient.Wcc{}, err
 	}
+	defer done()
+	var w nfsclient.Wcc
+	err = c.withOwners(func(names bool) (err error) {
+		w, err = c.setAttr(ctx, cr, h, o, s, names)
+		return err
+	})
 	return w, settle(err)
 }
 
@@ -130,8 +163,8 @@ func isBadOwner(err error) bool {
 	return errors.As(err, &e) && e.status == wire.ErrBadOwner
 }
 
-func (c *Client) setAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, o *openState, s nfsclient.SetAttr) (nfsclient.Wcc, error) {
-	set := &wire.SetAttr{Attrs: c.toSet(&s)}
+func (c *Client) setAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, o *openState, s nfsclient.SetAttr, names bool) (nfsclient.Wcc, error) {
+	set := &wire.SetAttr{Attrs: c.toSet(&s, names)}
 	if set.Attrs.Mask.Empty() {
 		a, err := c.GetAttr(ctx, cr, h)
 		return nfsclient.Wcc{After: nfsclient.PostAttr{Set: err == nil, Attr: a}}, err

@@ -108,7 +108,11 @@ func (c *Client) SetLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Han
 	if l.First > l.Last {
 		return &nfsclient.Error{Op: "LOCK", Status: nfsclient.ErrInval}
 	}
-	k := lockKey{h, owner}
+	return c.setLock(ctx, cr, lockKey{h, owner}, o, l, false)
+}
+
+// setLock is SetLock. With wait the server is told that the lock is waited for.
+func (c *Client) setLock(ctx context.Context, cr nfsclient.Cred, k lockKey, o *openState, l nfsclient.Lock, wait bool) error {
 	if l.Type == nfsclient.Unlocked {
 		return c.surely(ctx, func(ctx context.Context) error { return settle(c.unlock(ctx, cr, k, l.First, l.Last)) }, nil)
 	}
@@ -117,7 +121,10 @@ func (c *Client) SetLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Han
 	}
 	var before ranges.Set
 	return c.finish(ctx, func(ctx context.Context) (err error) {
-		before, err = c.lock(ctx, cr, k, o, ranges.Range{First: l.First, Last: l.Last, Exclusive: l.Type == nfsclient.WriteLock})
+		if err := c.openAtServer(ctx, o); err != nil {
+			return settle(err)
+		}
+		before, err = c.lock(ctx, cr, k, o, ranges.Range{First: l.First, Last: l.Last, Exclusive: l.Type == nfsclient.WriteLock}, wait)
 		if err == nil {
 			c.awaitTold(k)
 		}
@@ -136,7 +143,7 @@ func (c *Client) restore(ctx context.Context, cr nfsclient.Cred, k lockKey, o *o
 		}
 		r.First, r.Last = max(r.First, l.First), min(r.Last, l.Last)
 		gaps = gaps.Unlock(r.First, r.Last)
-		_, lerr := c.lock(ctx, cr, k, o, r)
+		_, lerr := c.lock(ctx, cr, k, o, r, false)
 		err = errors.Join(err, lerr)
 	}
 	for _, g := range gaps {
@@ -148,7 +155,7 @@ func (c *Client) restore(ctx context.Context, cr nfsclient.Cred, k lockKey, o *o
 }
 
 // lock takes a lock, and returns what the owner had before.
-func (c *Client) lock(ctx context.Context, cr nfsclient.Cred, k lockKey, o *openState, r ranges.Range) (before ranges.Set, err error) {
+func (c *Client) lock(ctx context.Context, cr nfsclient.Cred, k lockKey, o *openState, r ranges.Range, wait bool) (before ranges.Set, err error) {
 	l, err := c.enter(ctx, k)
 	if err != nil {
 		return nil, err
@@ -156,7 +163,7 @@ func (c *Client) lock(ctx context.Context, cr nfsclient.Cred, k lockKey, o *open
 	defer l.leave()
 	t := &c.state
 	for tries := 0; ; tries++ {
-		op := &wire.Lock{Type: lockType(r.Exclusive), Offset: r.First, Length: length(r.First, r.Last)}
+		op := &wire.Lock{Type: waitType(r.Exclusive, wait), Offset: r.First, Length: length(r.First, r.Last)}
 		q := &request{op: "LOCK", at: 1}
 		q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: k.h}, op}, true
 		var losses uint64
@@ -211,11 +218,13 @@ func (c *Client) findOut(ctx context.Context, l *lockState, o *openState, op *wi
 	t := &c.state
 	t.mu.Lock()
 	var gone []lockLoss
+	var dead []wire.Stateid
 	if l.known && l.sid.Other == op.LockStateid.Other {
-		gone = l.lose(nil)
+		gone, dead = l.lose(nil), []wire.Stateid{l.sid}
 	}
 	t.mu.Unlock()
 	c.tellLost(gone)
+	c.free(dead)
 	return nil
 }
 
@@ -334,11 +343,13 @@ func (c *Client) unlockTurn(ctx context.Context, cr nfsclient.Cred, l *lockState
 		}
 		// What is left of the owner's locks is gone too.
 		var gone []lockLoss
+		var dead []wire.Stateid
 		if l.set = l.set.Unlock(first, last); l.known {
-			gone = l.lose(gone)
+			gone, dead = l.lose(gone), []wire.Stateid{l.sid}
 		}
 		t.mu.Unlock()
 		c.tellLost(gone)
+		c.free(dead)
 		return nil
 	}
 }
@@ -367,21 +378,30 @@ func (c *Client) unlockAll(ctx context.Context, o *openState) {
 	}
 }
 
-// Delays between tries to get a lock that someone else has. Without a back channel nobody tells
-// when it is free.
+// Delays between tries to get a lock that someone else has. With a back channel the server may tell when it is
+// free, and need not (RFC 8881 section 9.6).
 const (
 	firstPoll = 50 * time.Millisecond
 	lastPoll  = 2 * time.Second
 )
 
-// WaitLock implements nfsclient.Locker, by asking again and again.
+// WaitLock implements nfsclient.Locker, by asking again and again, and when the server calls back.
 func (c *Client) WaitLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState, owner nfsclient.LockOwner, l nfsclient.Lock) error {
+	o, err := opening(st)
+	if err != nil {
+		return err
+	}
+	if l.First > l.Last {
+		return &nfsclient.Error{Op: "LOCK", Status: nfsclient.ErrInval}
+	}
+	w := c.beginWait(h, wire.Stateid{})
+	defer c.endWait(w)
 	for delay := firstPoll; ; delay = min(2*delay, lastPoll) {
-		err := c.SetLock(ctx, cr, h, st, owner, l)
+		err := c.setLock(ctx, cr, lockKey{h, owner}, o, l, c.delegated())
 		if !errors.Is(err, nfsclient.ErrLocked) {
 			return err
 		}
-		if err := c.sleep(ctx, delay); err != nil {
+		if err := w.pause(ctx, c, delay); err != nil {
 			return err
 		}
 	}

@@ -29,13 +29,18 @@ func Mount(ctx context.Context, cf Config) (*Client, error) {
 	if len(cf.Owner) == 0 || len(cf.Owner) > wire.MaxOpaque {
 		return nil, cf.fail(nfs3.BadConfig, "the client's owner is empty or too long", "", nil)
 	}
-	c := &Client{cf: cf, sleep: nfsclient.Pause}
+	c := &Client{cf: cf, sleep: nfsclient.Pause, owners: newOwners(cf.IDMap)}
 	c.state.opens, c.state.locks = map[*openState]struct{}{}, map[lockKey]*lockState{}
+	c.state.delegs.files, c.state.waiting = map[nfsclient.Handle]*delegFile{}, map[*waiter]struct{}{}
 	c.life, c.end = context.WithCancel(context.Background())
+	if c.delegated() {
+		cf.Callbacks.Attach(calledBack{c})
+	}
 	machine := cf.sys(cf.Cred)
 	var err error
-	c.ses, err = session.Open(ctx, session.Config{Caller: cf.Caller, Minor: cf.Minor, Owner: cf.Owner, Verifier: cf.Verifier,
-		Machine: &machine, Host: cf.Host, RMax: cf.RSize, WMax: cf.WSize, Slots: cf.Slots, Recover: c.recover, Log: cf.Log})
+	c.ses, err = session.Open(ctx, session.Config{Caller: cf.Caller, Binder: cf.Binder, Minor: cf.Minor, Owner: cf.Owner, Verifier: cf.Verifier,
+		Machine: &machine, Host: cf.Host, RMax: cf.RSize, WMax: cf.WSize, Slots: cf.Slots, Cached: cf.Cached, Recover: c.recover,
+		Callbacks: cf.Callbacks, Log: cf.Log})
 	if err != nil {
 		c.end()
 		return nil, cf.fail(nfs3.NFSFailed, fmt.Sprintf("the server gives no session of NFS version 4.%d", cf.Minor), nfs3.OtherVersion(err), err)
@@ -66,7 +71,7 @@ func (c *Client) walk(ctx context.Context) error {
 	q := &request{op: "PUTROOTFH", at: 2}
 	q.Ops = []wire.Operation{&wire.PutRootFH{}, fh, attrs}
 	if err := c.do(ctx, cr, q); err != nil {
-		return c.refused("/", q, err)
+		return c.refused(ctx, "", "", "/", q, err)
 	}
 	for name := range strings.SplitSeq(c.cf.Export, "/") {
 		if name == "" || name == "." {
@@ -82,7 +87,7 @@ func (c *Client) walk(ctx context.Context) error {
 		q = &request{op: "LOOKUP", at: 3}
 		q.Ops = []wire.Operation{&wire.PutFH{Handle: from}, &wire.Lookup{Name: name}, fh, attrs}
 		if err := c.do(ctx, cr, q); err != nil {
-			return c.refused(at, q, err)
+			return c.refused(ctx, from, name, at, q, err)
 		}
 	}
 	if fh.Handle == "" {
@@ -97,19 +102,21 @@ func (c *Client) walk(ctx context.Context) error {
 	}
 	c.root, c.rootAttr = fh.Handle, a
 	c.learn(&attrs.Attrs)
+	c.learnCopies(ctx)
 	return nil
 }
 
-// refused explains why a component of the path cannot be walked to.
-func (c *Client) refused(path string, q *request, err error) error {
+// refused explains why a component of the path, a name in dir, cannot be walked to.
+func (c *Client) refused(ctx context.Context, dir nfsclient.Handle, name, path string, q *request, err error) error {
 	if !answered(err) && errors.Is(err, context.Canceled) {
 		return c.cf.fail(nfs3.NFSFailed, "the mount was given up", "", err)
 	}
 	switch q.Status {
 	case wire.ErrWrongSec:
-		return c.cf.fail(nfs3.NoFlavor, fmt.Sprintf("%s demands security that is not supported", path), "export it with sec=sys", nil)
+		return c.demands(path, c.flavors(ctx, c.cf.Cred, dir, name))
 	case wire.ErrMoved:
-		return c.cf.fail(nfs3.NoExport, fmt.Sprintf("%s has moved to another server", path), "mount it there", nil)
+		why, hint := c.led(ctx, c.cf.Cred, dir, name, path, q.Status)
+		return c.cf.fail(nfs3.NoExport, why, hint, nil)
 	case nfsclient.ErrNoEnt, nfsclient.ErrNotDir, wire.ErrSymlink:
 		return c.cf.fail(nfs3.NoExport, fmt.Sprintf("the server has no directory %s (%s)", path, wire.StatusName(q.Status)),
 			"with NFS version 4 the path is that of the pseudo file system: try / and look around", nil)

@@ -23,6 +23,9 @@ func (c *Client) Lookup(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 		q.Ops[2] = &wire.LookupP{}
 	}
 	err := c.do(ctx, cr, q)
+	if q.Status == wire.ErrMoved || q.Status == wire.ErrWrongSec {
+		c.tell(ctx, cr, dir, name, q.Status)
+	}
 	f := nfsclient.Found{Dir: c.attrOf(q, 1)}
 	if err != nil {
 		if q.Status == wire.ErrSymlink || q.Status == wire.ErrWrongType {
@@ -53,6 +56,8 @@ func (c *Client) removeName(ctx context.Context, cr nfsclient.Cred, op string, d
 	if err := c.checkName(op, name); err != nil {
 		return nfsclient.Wcc{}, err
 	}
+	c.renames()
+	defer c.renames()
 	rm := &wire.Remove{Name: name}
 	q := &request{op: op, at: 4}
 	q.Ops = []wire.Operation{&wire.PutFH{Handle: dir}, &wire.Lookup{Name: name}, is, &wire.PutFH{Handle: dir}, rm, c.getattr()}
@@ -76,6 +81,8 @@ func (c *Client) Rename(ctx context.Context, cr nfsclient.Cred, from nfsclient.H
 			return fromDir, toDir, err
 		}
 	}
+	c.renames()
+	defer c.renames()
 	mv := &wire.Rename{From: fromName, To: toName}
 	q := &request{op: "RENAME", at: 3}
 	q.Ops = []wire.Operation{&wire.PutFH{Handle: from}, &wire.SaveFH{}, &wire.PutFH{Handle: to}, mv, c.getattr(), &wire.RestoreFH{}, c.getattr()}
@@ -91,6 +98,11 @@ func (c *Client) Link(ctx context.Context, cr nfsclient.Cred, h, dir nfsclient.H
 	if err := c.checkName("LINK", name); err != nil {
 		return nil, nfsclient.Wcc{}, err
 	}
+	done, err := c.alter(ctx, h)
+	if err != nil {
+		return nil, nfsclient.Wcc{}, err
+	}
+	defer done()
 	ln := &wire.Link{Name: name}
 	q := &request{op: "LINK", at: 3}
 	q.Ops = []wire.Operation{&wire.PutFH{Handle: h}, &wire.SaveFH{}, &wire.PutFH{Handle: dir}, ln, c.getattr(), &wire.RestoreFH{}, c.getattr()}

@@ -61,6 +61,11 @@ func (c *Client) rangeCall(ctx context.Context, cr nfsclient.Cred, h nfsclient.H
 	if err != nil {
 		return w, err
 	}
+	done, err := c.alter(ctx, h)
+	if err != nil {
+		return w, err
+	}
+	defer done()
 	err = c.optional(func() error {
 		q := &request{op: op.Op().String(), at: 1}
 		q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: h}, op, c.getattr()}, true
@@ -69,44 +74,4 @@ func (c *Client) rangeCall(ctx context.Context, cr nfsclient.Cred, h nfsclient.H
 		return err
 	})
 	return w, err
-}
-
-// Copy implements nfsclient.Ranges. Servers copy less than asked for; a caller goes on where they
-// have ended. Nothing is copied behind the end of the source, and asynchronous copies, whose end only a
-// callback tells, are not asked for.
-func (c *Client) Copy(ctx context.Context, cr nfsclient.Cred, from nfsclient.Handle, fromState nfsclient.OpenState, fromOff uint64,
-	to nfsclient.Handle, toState nfsclient.OpenState, toOff, n uint64) (r nfsclient.WriteResult, err error) {
-	src, err := opening(fromState)
-	if err != nil {
-		return r, err
-	}
-	dst, err := opening(toState)
-	if err != nil {
-		return r, err
-	}
-	if n == 0 {
-		return r, nil // of the protocol's it would mean to the end
-	}
-	op := &wire.Copy{FromOffset: fromOff, ToOffset: toOff, Count: n, Consecutive: true, Synchronous: true}
-	err = c.optional(func() error {
-		q := &request{op: "COPY", at: 3}
-		q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: from}, &wire.SaveFH{}, &wire.PutFH{Handle: to}, op, c.getattr()}, true
-		err := c.carrying(ctx, cr, q, []carried{{src, &op.From}, {dst, &op.To}})
-		w := &r.Wcc
-		w.After.Attr, w.After.Set = c.postOf(q, 4)
-		if q.Status == wire.ErrOffloadNoReqs {
-			return nfsclient.ErrNotSupported
-		}
-		return err
-	})
-	switch {
-	case err != nil:
-		return r, err
-	case op.HasCallback:
-		return r, broken("COPY", "an asynchronous copy where a synchronous one was asked for")
-	case op.Copied > n:
-		return r, broken("COPY", "%d bytes copied of %d", op.Copied, n)
-	}
-	r.N, r.Committed, r.Verifier = int(op.Copied), op.Committed, op.Verifier
-	return r, nil
 }

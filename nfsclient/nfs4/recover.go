@@ -38,20 +38,27 @@ func (c *Client) recover(ctx context.Context, r *session.Recovery) error {
 		}
 		lostLocks += n
 	}
+	c.notReclaimed(r.Epoch)
 	c.cf.Log.Info(fmt.Sprintf("%s: server has lost its state: %d files reclaimed, %d to be opened anew, %d owners' locks lost",
 		c.cf.Host, files-lostFiles, lostFiles, lostLocks))
 	return nil
 }
 
-// call makes a call of the recovery, again as long as the server asks for that.
+// call makes a call of the recovery, again while the server answers DELAY. All other calls wait meanwhile. Two leases
+// are more than a grace period lasts: what was not granted by then is lost.
 func (c *Client) call(ctx context.Context, r *session.Recovery, cr nfsclient.Cred, q *request) error {
 	q.sys = c.cf.sys(cr)
 	q.Cred = &q.sys
+	left := 2 * c.ses.Lease()
 	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
 		if err := r.Do(ctx, &q.Call); err != nil {
 			return err
 		}
 		if q.Status != wire.ErrDelay {
+			return nil
+		}
+		if left -= delay; left < 0 {
+			c.cf.Log.Warn(fmt.Sprintf("%s: %s of a file is given up in the recovery: server asks to try later for longer than its grace period", c.cf.Host, q.op))
 			return nil
 		}
 		if err := c.sleep(ctx, delay); err != nil {
@@ -64,6 +71,9 @@ func (c *Client) call(ctx context.Context, r *session.Recovery, cr nfsclient.Cre
 // opened anew by who next uses it.
 func (c *Client) reclaim(ctx context.Context, r *session.Recovery, o *openState) (ok bool, err error) {
 	op := &wire.Open{Claim: wire.ClaimPrevious, Access: shareAccess(o.access)}
+	if done := c.reclaimDelegation(o, op, r.Epoch); done {
+		return true, nil
+	}
 	q := &request{op: "OPEN", at: 1}
 	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: o.h}, op}, true
 	q.Prepare = func() error {
@@ -77,9 +87,11 @@ func (c *Client) reclaim(ctx context.Context, r *session.Recovery, o *openState)
 	defer c.state.mu.Unlock()
 	if ok = q.has(1); ok {
 		o.sid, o.stale = op.Stateid, false
+		c.delegationReclaimed(o, op, r.Epoch)
 	} else {
 		o.stale = true
 	}
+	o.detach()
 	return ok, nil
 }
 
@@ -155,7 +167,7 @@ func (c *Client) recoverRevoked(ctx context.Context, r *session.Recovery) error 
 	opens, locks := map[wire.Stateid]*openState{}, map[wire.Stateid]*lockState{}
 	var all []wire.Stateid
 	for o := range t.opens {
-		if !o.stale {
+		if !o.stale && o.deleg == nil {
 			opens[o.sid.Latest()] = o
 			all = append(all, o.sid.Latest())
 		}
@@ -165,6 +177,10 @@ func (c *Client) recoverRevoked(ctx context.Context, r *session.Recovery) error 
 			locks[l.sid.Latest()] = l
 			all = append(all, l.sid.Latest())
 		}
+	}
+	delegs := t.delegs.bySid()
+	for sid := range delegs {
+		all = append(all, sid)
 	}
 	t.mu.Unlock()
 	const most = 128 // stateids in one TEST_STATEID
@@ -183,7 +199,7 @@ func (c *Client) recoverRevoked(ctx context.Context, r *session.Recovery) error 
 			if !lostState(st) || st == wire.ErrOldStateid {
 				continue
 			}
-			if err := c.revoked(ctx, r, all[i], opens[all[i]], locks[all[i]]); err != nil {
+			if err := c.revoked(ctx, r, all[i], opens[all[i]], locks[all[i]], delegs[all[i]]); err != nil {
 				return err
 			}
 		}
@@ -192,8 +208,12 @@ func (c *Client) recoverRevoked(ctx context.Context, r *session.Recovery) error 
 	return nil
 }
 
-// revoked gives up a stateid that the server has revoked.
-func (c *Client) revoked(ctx context.Context, r *session.Recovery, sid wire.Stateid, o *openState, l *lockState) error {
+// revoked gives up a stateid that the server has revoked. A delegation goes first: once its stateid is freed the server says
+// no more that it has revoked anything.
+func (c *Client) revoked(ctx context.Context, r *session.Recovery, sid wire.Stateid, o *openState, l *lockState, d *delegation) error {
+	if d != nil {
+		c.revokedDelegation(sid, d)
+	}
 	q := &request{op: "FREE_STATEID", at: 0}
 	q.Ops, q.Cache = []wire.Operation{&wire.FreeStateID{Stateid: sid}}, true
 	if err := c.call(ctx, r, c.cf.Cred, q); err != nil {
@@ -215,4 +235,19 @@ func (c *Client) revoked(ctx context.Context, r *session.Recovery, sid wire.Stat
 	t.mu.Unlock()
 	c.tellLost(gone)
 	return nil
+}
+
+// revokedDelegation gives up a delegation that the server has revoked under this stateid.
+func (c *Client) revokedDelegation(sid wire.Stateid, d *delegation) {
+	t := &c.state
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d.dead || d.sid.Other != sid.Other {
+		return
+	}
+	t.kill(d)
+	c.cf.Log.Warn(fmt.Sprintf("%s: the server has revoked a delegation", c.cf.Host))
+	if !t.closed {
+		c.running.Go(func() { c.runRecalled(d) })
+	}
 }

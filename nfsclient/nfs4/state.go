@@ -18,6 +18,9 @@ type stateTable struct {
 	closed bool
 	opens  map[*openState]struct{}
 	locks  map[lockKey]*lockState
+	delegs delegTable
+	// waiting are those whom the server may call back for.
+	waiting map[*waiter]struct{}
 }
 
 // spawn runs f on a goroutine of wg, unless the Client is being closed.
@@ -48,6 +51,21 @@ type openState struct {
 	stale bool
 	// lost is why the file cannot be opened again.
 	lost error
+	// deleg is the delegation by which the file is open, and of which sid is then the stateid: the server
+	// knows nothing of such an opening. nil for others.
+	deleg *delegation
+	// names is delegTable.names, and epoch the session's, when the OPEN was sent that asks for a delegation. Of who
+	// opens.
+	names, epoch uint64
+	// altered ends what alter began for an opening for writing; nil for others. It is called without mu.
+	altered func()
+}
+
+// end ends what goes on as long as o is open.
+func (o *openState) end() {
+	if o.altered != nil {
+		o.altered()
+	}
 }
 
 func (c *Client) newOpen(cr nfsclient.Cred, h nfsclient.Handle, access nfsclient.OpenMode) *openState {
@@ -149,10 +167,21 @@ func (c *Client) revive(ctx context.Context, o *openState, used wire.Stateid) er
 		defer t.mu.Unlock()
 		return o.lost
 	}
+	var dead []wire.Stateid
+	if !o.stale {
+		dead = t.stateidsOf(o)
+	}
 	o.stale = true
 	gone := t.loseLocks(o)
+	if d := o.deleg; d != nil {
+		t.kill(d)
+		if !t.closed {
+			c.running.Go(func() { c.runKilled(d) })
+		}
+	}
 	t.mu.Unlock()
 	c.tellLost(gone)
+	c.free(dead)
 	op := &wire.Open{Claim: wire.ClaimFH}
 	_, err := c.open(ctx, o, op)
 	if err == nil {
@@ -170,8 +199,7 @@ func (c *Client) revive(ctx context.Context, o *openState, used wire.Stateid) er
 	return err
 }
 
-// shareAccess is share_access of OPEN, which asks for no delegation: there is nobody to take it
-// back.
+// shareAccess is share_access of OPEN, which asks for no delegation.
 func shareAccess(m nfsclient.OpenMode) uint32 {
 	a := uint32(wire.WantNoDeleg)
 	if m&nfsclient.OpenRead != 0 || m == 0 {
@@ -189,31 +217,35 @@ func (c *Client) openOwner(o *openState) wire.Owner {
 
 // open opens o.h, by CLAIM_FH or CLAIM_PREVIOUS.
 func (c *Client) open(ctx context.Context, o *openState, op *wire.Open) (*nfsclient.Attr, error) {
-	op.Access = shareAccess(o.access)
+	if op.Access == 0 {
+		op.Access = shareAccess(o.access)
+	}
 	q := &request{op: "OPEN", at: 1}
 	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: o.h}, op, c.getattr()}, true
 	q.Prepare = func() error {
-		op.Owner = c.openOwner(o)
+		op.Owner, o.epoch = c.openOwner(o), c.ses.Epoch()
 		return nil
 	}
 	if err := c.do(ctx, o.cr, q); err != nil {
 		return nil, err
 	}
-	c.took(ctx, o, op)
-	return c.attrOf(q, 2), nil
+	a := c.attrOf(q, 2)
+	c.took(ctx, o, op, a)
+	return a, nil
 }
 
-// took takes over the result of an OPEN.
-func (c *Client) took(ctx context.Context, o *openState, op *wire.Open) {
+// took takes over the result of an OPEN, which came with attributes, or none.
+func (c *Client) took(ctx context.Context, o *openState, op *wire.Open, a *nfsclient.Attr) {
 	c.state.mu.Lock()
 	o.sid, o.stale = op.Stateid, false
+	o.detach()
 	c.state.mu.Unlock()
-	if t := op.Delegation.Type; t == wire.DelegRead || t == wire.DelegWrite {
+	if t := op.Delegation.Type; (t == wire.DelegRead || t == wire.DelegWrite) && !c.grant(o, op, a) {
 		c.giveBack(ctx, o, op.Delegation.Stateid)
 	}
 }
 
-// giveBack returns a delegation that the server gave though none was asked for.
+// giveBack returns a delegation that the server gave though none was asked for, or that is not wanted any more.
 func (c *Client) giveBack(ctx context.Context, o *openState, sid wire.Stateid) {
 	q := &request{op: "DELEGRETURN", at: 1}
 	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: o.h}, &wire.DelegReturn{Stateid: sid}}, true
@@ -242,10 +274,29 @@ func (c *Client) OpenFile(ctx context.Context, cr nfsclient.Cred, h nfsclient.Ha
 		}
 		return nfsclient.Opened{Attr: &a}, nil
 	}
+	if mode == nfsclient.OpenRead {
+		if r, ok := c.openLocally(cr, h); ok {
+			return r, nil
+		}
+	}
 	o := c.newOpen(cr, h, mode)
 	var attr *nfsclient.Attr
-	err := c.finish(ctx, func(ctx context.Context) error {
-		a, err := c.open(ctx, o, &wire.Open{Claim: wire.ClaimFH})
+	err := c.finish(ctx, func(ctx context.Context) (err error) {
+		op := &wire.Open{Claim: wire.ClaimFH}
+		if mode&nfsclient.OpenWrite != 0 {
+			if o.altered, err = c.alter(ctx, h); err != nil {
+				return err
+			}
+			defer func() {
+				if err != nil {
+					o.end()
+				}
+			}()
+		} else if c.ask(o) {
+			op.Access = wire.ShareRead
+			defer c.asked(h)
+		}
+		a, err := c.open(ctx, o, op)
 		attr = a
 		if err == nil && !c.keep(o) {
 			err = transport.ErrClosed
@@ -285,7 +336,7 @@ func (c *Client) close(ctx context.Context, o *openState) error {
 	t.mu.Lock()
 	_, open := t.opens[o]
 	t.mu.Unlock()
-	if !open {
+	if !open || c.closeLocal(o, transport.ErrClosed) {
 		return nil
 	}
 	c.unlockAll(ctx, o)
@@ -312,6 +363,9 @@ func (c *Client) close(ctx context.Context, o *openState) error {
 		}
 	}
 	if isLost(err) {
+		if !errors.Is(err, errStale) {
+			c.free([]wire.Stateid{cl.Stateid})
+		}
 		err = nil // the server has closed it itself
 	}
 	t.mu.Lock()
@@ -323,6 +377,7 @@ func (c *Client) close(ctx context.Context, o *openState) error {
 		}
 	}
 	t.mu.Unlock()
+	o.end()
 	return err
 }
 
@@ -345,6 +400,7 @@ func (c *Client) closeAll(ctx context.Context) {
 		wg.Go(func() { c.runClose(ctx, all) })
 	}
 	wg.Wait()
+	c.returnLast(ctx)
 }
 
 func (c *Client) runClose(ctx context.Context, all <-chan *openState) {

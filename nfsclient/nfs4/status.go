@@ -10,9 +10,7 @@ import (
 )
 
 // later: the server has done nothing, and asks to try again.
-func later(s wire.Status) bool {
-	return s == wire.ErrDelay || s == wire.ErrGrace || s == wire.ErrLayoutTryLater || s == wire.ErrResource
-}
+func later(s wire.Status) bool { return s == wire.ErrDelay || s == wire.ErrGrace }
 
 // lostState: the server does not know the stateid, or not any more. STALE_STATEID is not one of
 // minor version 1, but nfs-ganesha sends it.
@@ -47,7 +45,6 @@ var like = map[wire.Status]nfsclient.Status{
 	wire.ErrOpIllegal:     nfsclient.ErrNotSupp,
 	wire.ErrNotSame:       nfsclient.ErrBadCookie,
 	wire.ErrGrace:         nfsclient.ErrJukebox,
-	wire.ErrResource:      nfsclient.ErrJukebox,
 }
 
 // errno is what an application is told for statuses that nfsclient has nothing for.
@@ -58,6 +55,7 @@ var errno = map[wire.Status]syscall.Errno{
 	wire.ErrNoXattr:   syscall.ENODATA,
 	wire.ErrXattr2Big: syscall.E2BIG,
 	wire.ErrLocksHeld: syscall.EBUSY,
+	wire.ErrResource:  syscall.EREMOTEIO, // as on Linux
 	wire.ErrReqTooBig: syscall.EIO,
 	wire.ErrRepTooBig: syscall.EIO,
 }

@@ -6,11 +6,6 @@ import (
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
-const (
-	opNVerify wire.Op = 17
-	opVerify  wire.Op = 37
-)
-
 // verifyType is VERIFY of a file's type, or with not NVERIFY: it fails, with NOT_SAME or SAME, unless the
 // current file is, or is not, of that type (RFC 8881 sections 18.31 and 18.15).
 type verifyType struct {
@@ -21,9 +16,9 @@ type verifyType struct {
 // Op implements wire.Operation.
 func (v *verifyType) Op() wire.Op {
 	if v.not {
-		return opNVerify
+		return wire.OpNVerify
 	}
-	return opVerify
+	return wire.OpVerify
 }
 
 // AppendArgs implements wire.Operation: fattr4 with the type alone.

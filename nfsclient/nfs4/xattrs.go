@@ -40,6 +40,11 @@ func (c *Client) RemoveXattr(ctx context.Context, cr nfsclient.Cred, h nfsclient
 }
 
 func (c *Client) xattrCall(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, op wire.Operation, info *wire.ChangeInfo) (w nfsclient.Wcc, err error) {
+	done, err := c.alter(ctx, h)
+	if err != nil {
+		return w, err
+	}
+	defer done()
 	err = c.optional(func() error {
 		q := &request{op: op.Op().String(), at: 1}
 		q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: h}, op, c.getattr()}, true

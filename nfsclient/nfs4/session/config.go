@@ -5,7 +5,10 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/callback"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -14,6 +17,8 @@ import (
 type Config struct {
 	// Caller carries the compounds. It is borrowed until Close has returned.
 	Caller transport.Caller
+	// Binder, if set, is that whose Establish Caller calls for each new connection.
+	Binder *Binder
 	// Minor is the minor version, 1 or 2.
 	Minor uint32
 	// Owner is co_ownerid, unique for each client of the server and the same as
@@ -40,6 +45,10 @@ type Config struct {
 	// Its calls go through Recovery.Do. It must not wait for anything that a caller
 	// of Session.Do may hold: those wait for it.
 	Recover func(ctx context.Context, r *Recovery) error
+	// Callbacks, if set, serves what the server calls back over Caller's connections, which
+	// Binder has bound. Without it there is no back channel, and the server gives no
+	// delegations.
+	Callbacks *callback.Service
 	// Log may be nil.
 	Log *slog.Logger
 	// Clock is the time, for tests; nil means the real one.
@@ -58,9 +67,28 @@ type Timer interface {
 	Stop() bool
 }
 
+// realClock goes on while the host is suspended, as the server's does: a lease that has run out in a laptop's sleep must not
+// look as good as before. The monotonic clock of package time stands still meanwhile, and the wall's may be set.
 type realClock struct{}
 
-func (realClock) Now() time.Time { return time.Now() }
+// booted is when the host was started, by the wall's clock at the start of this process.
+var booted = time.Now().Round(0).Add(-sinceBoot())
+
+func sinceBoot() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+func (realClock) Now() time.Time {
+	d := sinceBoot()
+	if d == 0 {
+		return time.Now()
+	}
+	return booted.Add(d)
+}
 
 func (realClock) AfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
 

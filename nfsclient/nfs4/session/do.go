@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
@@ -62,7 +63,7 @@ func (s *Session) once(ctx context.Context, c *Call, q *request, l lane) (verdic
 		return 0, err
 	}
 	q.fix(g)
-	resent, pause := false, firstPause
+	resent, pause, binds := false, firstPause, 0
 	for tries := 0; ; tries++ {
 		sent := s.cf.Clock.Now()
 		q.call.Resent = false
@@ -84,6 +85,11 @@ func (s *Session) once(ctx context.Context, c *Call, q *request, l lane) (verdic
 			return 0, s.broken("the reply is for request %d on slot %d of session %x instead of request %d on slot %d of session %x",
 				q.seq.ResSequenceID, q.seq.ResSlot, q.seq.ResSession, q.seq.SequenceID, q.seq.Slot, q.seq.Session)
 		}
+		if v == executed && q.comp.Done == 2 && q.comp.Status == wire.ErrRetryUncachedRep {
+			// It was carried out before, and of its results that of SEQUENCE alone is kept, as Linux servers do (RFC 8881
+			// section 2.10.6.1.3).
+			v = nextSeq
+		}
 		if tries > maxAnew && (v == lowerSame || v == bindSame) {
 			v = confused
 		}
@@ -101,17 +107,18 @@ func (s *Session) once(ctx context.Context, c *Call, q *request, l lane) (verdic
 				s.park(g, q.seq.CacheThis)
 				return 0, &transport.Error{Fate: transport.Unknown, Err: err}
 			}
-			pause = min(2*pause, lastPause)
+			pause = s.longer(pause, wire.OpSequence)
 		case lowerSame:
 			if q.seq.HighestSlot == q.seq.Slot {
 				v = otherSlot
 			}
 			q.seq.HighestSlot = q.seq.Slot
 		case bindSame:
-			if err := s.bind(ctx, g.inc); err != nil {
+			if err := s.bind(ctx, g.inc, binds, sent); err != nil {
 				s.park(g, q.seq.CacheThis)
 				return 0, err
 			}
+			binds++
 		}
 		switch v {
 		case nextSeq:
@@ -160,10 +167,11 @@ func (s *Session) answer(g grant, consumed bool) {
 func (s *Session) executed(g grant, q *wire.Sequence, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g.inc.slots.limit(q.ResHighestSlot, q.TargetHighestSlot, s.cf.Slots)
+	g.inc.slots.limit(q.ResHighestSlot, q.TargetHighestSlot, g.inc.most)
 	if g.inc == s.cur && sent.After(s.renewed) {
 		s.renewed = sent
 	}
+	s.noteDoubt(g.inc, q.StatusFlags, sent)
 	s.release(g, true)
 	s.noteFlags(g, q.StatusFlags, sent)
 }
@@ -190,24 +198,29 @@ func (s *Session) lose(g grant, alive bool, st wire.Status) {
 
 // bare sends one operation in a compound of its own, without a session.
 func (s *Session) bare(ctx context.Context, o wire.Operation) (wire.Status, error) {
+	return s.bareBy(ctx, o, s.cf.Caller.Call)
+}
+
+// bareBy is bare for a call that goes another way than by Config.Caller.
+func (s *Session) bareBy(ctx context.Context, o wire.Operation, call func(context.Context, *transport.Call) error) (wire.Status, error) {
 	q := s.newRequest(&Call{})
 	defer q.free()
 	q.comp.Ops = append(q.comp.Ops[:0], o)
+	q.call.CountAs = uint32(o.Op())
 	q.call.ReplyMax = q.comp.ReplyMax()
-	if err := s.cf.Caller.Call(ctx, &q.call); err != nil {
+	if err := call(ctx, &q.call); err != nil {
 		return 0, err
 	}
 	return q.comp.Status, nil
 }
 
-// bind binds the connection to the session, where the server does not do so by itself. With
-// several connections it cannot be said which.
-func (s *Session) bind(ctx context.Context, inc *incarnation) error {
-	st, err := s.bare(ctx, &wire.BindConnToSession{Session: inc.id, Dir: wire.BindFore})
-	if err == nil && st != wire.OK && verdicts[st] != lost && st != wire.ErrDelay {
-		return s.answered("the connection could not be bound to the session", wire.OpBindConnToSession, st)
+// longer is the pause after one of d. When it has become the longest, the log says what the server
+// puts off: it may do so for ever, and what waits shall be known.
+func (s *Session) longer(d time.Duration, op wire.Op) time.Duration {
+	if d < lastPause && 2*d >= lastPause {
+		s.cf.Log.Warn(fmt.Sprintf("NFSv4 session with %s: the server answers %v with NFS4ERR_DELAY: still trying", s.cf.Host, op))
 	}
-	return err
+	return min(2*d, lastPause)
 }
 
 // pause waits until d has passed, or ctx ends: it then returns ctx's error.

@@ -4,7 +4,6 @@
 //
 // It owns the client ID, the session, its slots and their sequence IDs, and the lease. It refuses to know
 // of files: what the server held for the client, and how that is reclaimed, is for Config.Recover.
-// There is no back channel, so servers give no delegations.
 //
 // # Normal operation
 //
@@ -12,7 +11,8 @@
 // the transport. SEQUENCE is fixed before that, so that a transport that sends the call again over another
 // connection sends the same request, which the server knows again. Sizes and the number of operations are
 // checked before: there are servers that a compound too large has left broken. Slot 0 is kept for the
-// session itself, unless there is no other, so that the lease is renewed with all slots taken.
+// session itself, unless there is no other, so that the lease is renewed with all slots taken; and no more slots are used
+// than leave it a credit of the transport.
 //
 // What SEQUENCE answers decides how it goes on (verdict.go). A slot is given back when its call was
 // answered. One whose call was given up is parked: the server may have carried the request
@@ -22,8 +22,19 @@
 //
 // sr_target_highest_slotid bounds the slots that new requests take. sr_highest_slotid does, too.
 //
-// A request renews the lease from the moment it was sent. If none was for two thirds of the lease, SEQUENCE
+// Connections bind themselves by their first SEQUENCE. Once a server has answered CONN_NOT_BOUND_TO_SESSION
+// they are bound by BIND_CONN_TO_SESSION, new ones before anything else goes over them (Binder).
+//
+// A request renews the lease from the moment it was sent, by a clock that goes on while the host is suspended. If none was for two thirds of the lease, SEQUENCE
 // alone is.
+//
+// # Back channel
+//
+// With Config.Callbacks a back channel is asked for. The connection that carried CREATE_SESSION is bound to it, and each
+// one after that by Binder.Establish before anything else is sent over it. Where the server says all
+// the same that it has no path to the client (SEQ4_STATUS_CB_PATH_DOWN), runManage binds a connection; if the server does not let it, or
+// the channel itself is at fault (BACKCHANNEL_FAULT), the session is made anew, at growing intervals. Until the server says that
+// no more, and while it says that state is revoked, Leased is false: what could not be recalled is not relied upon.
 //
 // # Recovery
 //
@@ -61,5 +72,5 @@
 //
 // # Locks
 //
-// Session.mu alone; it is never held across a call.
+// Session.mu, which is never held across a call, and Binder.mu, under which nothing is called.
 package session

@@ -17,8 +17,6 @@ const (
 	// maxStale bounds how often in a row the server may have forgotten the client ID
 	// that it has just given.
 	maxStale = 4
-	// callbackProgram stands in CREATE_SESSION; nobody calls it.
-	callbackProgram = 0x40000000
 )
 
 // record is what is known of the client's record at the server.
@@ -56,7 +54,7 @@ func (s *Session) establish(ctx context.Context) error {
 			if err := s.pause(ctx, pause); err != nil {
 				return err
 			}
-			pause = min(2*pause, lastPause)
+			pause = s.longer(pause, op)
 			continue
 		case op == wire.OpCreateSession && (st == wire.ErrStaleClientID || st == wire.ErrSeqMisordered) && stale < maxStale:
 			// EXCHANGE_ID tells whether the record is there, and its next csa_sequence.
@@ -99,7 +97,13 @@ func (s *Session) create(ctx context.Context) (wire.Status, error) {
 			MaxOps: uint32(cf.MaxOps), MaxRequests: uint32(cf.Slots)},
 		// Without CONN_BACK_CHAN nobody uses it, but servers want sound values.
 		Back:      wire.Channel{MaxRequest: 4096, MaxResponse: 4096, MaxOps: 2, MaxRequests: 1},
-		CBProgram: callbackProgram, SecParms: []wire.SecParms{{Flavor: wire.AuthNone}}}
+		CBProgram: wire.CallbackProgram, SecParms: []wire.SecParms{{Flavor: wire.AuthNone}}}
+	if cf.Callbacks != nil {
+		s.askBack(o)
+		cf.Callbacks.Creating()
+		defer cf.Callbacks.NotCreated() // of no effect once it was
+	}
+	sent := s.cf.Clock.Now()
 	st, err := s.bare(ctx, o)
 	if err != nil {
 		return 0, err
@@ -124,13 +128,14 @@ func (s *Session) create(ctx context.Context) (wire.Status, error) {
 	fresh := !r.confirmed
 	r.confirmed = true
 	inc := s.newIncarnation(o)
+	s.backGranted(inc, o)
 	s.mu.Lock()
 	old := s.cur
 	old.cancel()
 	replaced := old.alive
 	s.cur, s.clientID = inc, r.id
-	s.needs &^= needSession
-	s.renewed = s.cf.Clock.Now()
+	s.needs &^= needSession | needBind
+	s.renewed = sent
 	if fresh {
 		s.epoch++
 		s.reclaimDue = true
@@ -144,10 +149,15 @@ func (s *Session) create(ctx context.Context) (wire.Status, error) {
 }
 
 func (s *Session) newIncarnation(o *wire.CreateSession) *incarnation {
-	inc := &incarnation{id: o.Session, fore: o.ResFore, slots: newSlots(min(int(o.ResFore.MaxRequests), s.cf.Slots))}
+	inc := &incarnation{id: o.Session, fore: o.ResFore, most: s.useful()}
+	inc.slots = newSlots(min(int(o.ResFore.MaxRequests), inc.most))
 	inc.ended, inc.cancel = context.WithCancel(s.ending)
 	return inc
 }
+
+// useful is how many slots are of use: so few that calls which the server does not answer leave the transport room for one
+// more (RFC 8267 section 6.7.2), that which renews the lease on slot 0, and for a NULL call of its own.
+func (s *Session) useful() int { return max(2, min(s.cf.Slots, s.cf.Caller.Limits().Concurrent-1)) }
 
 // complete tells the server that nothing more will be reclaimed, which has to be said even if
 // there was nothing: before it, every OPEN and LOCK is answered GRACE. It also asks for the
@@ -178,7 +188,7 @@ func (s *Session) complete(ctx context.Context) error {
 
 // patient makes a call of the recovery until the server does not answer DELAY any more.
 func (s *Session) patient(ctx context.Context, c *Call) error {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for pause := firstPause; ; pause = s.longer(pause, c.Ops[0].Op()) {
 		if err := s.do(ctx, c, recovering); err != nil || c.Status != wire.ErrDelay {
 			return err
 		}

@@ -37,6 +37,7 @@ func (s *Session) runClean(g grant, cached bool) {
 	// A reply that was kept may be as long as that.
 	q.call.ReplyMax = min(int(g.inc.fore.MaxResponseCached), s.cf.Cached) + q.comp.ReplyMax()
 	for pause, tries := firstPause, 0; ; pause = min(2*pause, lastPause) {
+		sent := s.cf.Clock.Now()
 		err := s.cf.Caller.Call(ctx, &q.call)
 		if ctx.Err() != nil {
 			return
@@ -52,7 +53,7 @@ func (s *Session) runClean(g grant, cached bool) {
 			case v == lowerSame && q.seq.HighestSlot != q.seq.Slot:
 				q.seq.HighestSlot = q.seq.Slot
 			case v == bindSame && tries < maxAnew:
-				_ = s.bind(ctx, g.inc) // seen by the next try
+				_ = s.bind(ctx, g.inc, tries, sent) // seen by the next try
 			default:
 				s.mu.Lock()
 				s.lostSession(g.inc, v != lost, st)

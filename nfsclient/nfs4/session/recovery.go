@@ -62,6 +62,8 @@ const (
 	needReclaim
 	// needTest: state was revoked.
 	needTest
+	// needBind: a connection is to be bound to the back channel.
+	needBind
 )
 
 const (
@@ -70,7 +72,8 @@ const (
 	// maxLease bounds what a server may say of its lease, so that sums do not overflow.
 	maxLease = 24 * time.Hour
 
-	revokedFlags = wire.SeqExpiredAllStateRevoked | wire.SeqExpiredSomeStateRevoked | wire.SeqAdminStateRevoked
+	revokedFlags = wire.SeqExpiredAllStateRevoked | wire.SeqExpiredSomeStateRevoked | wire.SeqAdminStateRevoked |
+		wire.SeqRecallableStateRevoked
 )
 
 // lostSession has the session made anew. alive: the server has it, but it is of no use.
@@ -79,17 +82,31 @@ func (s *Session) lostSession(inc *incarnation, alive bool, st wire.Status) {
 	if inc != s.cur || inc.dead {
 		return
 	}
-	inc.dead, inc.alive = true, alive
-	inc.cancel()
 	why := wire.StatusName(st)
 	if st == wire.OK {
 		why = "the server answers with replies to other requests"
 	}
+	s.giveUpSession(inc, alive, why)
+}
+
+// giveUpSession is lostSession with a reason; inc is the present session. mu is held.
+func (s *Session) giveUpSession(inc *incarnation, alive bool, why string) {
+	inc.dead, inc.alive = true, alive
+	inc.cancel()
 	s.cf.Log.Warn(fmt.Sprintf("NFSv4 session with %s: %s: making it anew", s.cf.Host, why))
+	s.noteLoss(why)
 	s.needs |= needSession
 	s.stopped = true
 	s.fail(recovering, ErrInterrupted)
 	signal(s.kick)
+}
+
+// noteLoss notes why there will be a recovery, unless one is under way. mu is held.
+func (s *Session) noteLoss(why string) {
+	if s.last.Began.IsZero() || !s.last.Ended.IsZero() {
+		s.last = Outage{Why: why, Began: s.cf.Clock.Now()}
+		s.recoveries++
+	}
 }
 
 // noteFlags sees to sr_status_flags of a request that was sent then. Those of the recovery's own
@@ -102,8 +119,12 @@ func (s *Session) noteFlags(g grant, flags uint32, sent time.Time) {
 		s.moved = true
 		s.cf.Log.Warn(fmt.Sprintf("NFSv4 session with %s: the server has moved a file system elsewhere, which is not supported: its state there ends with its lease", s.cf.Host))
 	}
+	if flags&backFlags != 0 {
+		s.noteBack(g.inc, flags, sent)
+	}
 	switch {
 	case flags&wire.SeqRestartReclaimNeeded != 0:
+		s.noteLoss("the server wants its clients to reclaim their state")
 		s.needs |= needReclaim
 		s.stopped, s.reclaimDue = true, true
 		s.epoch++
@@ -132,6 +153,8 @@ func (s *Session) runManage() {
 			s.recover()
 		case needed&needTest != 0:
 			s.test()
+		case needed&needBind != 0:
+			s.rebind()
 		}
 	}
 }
@@ -157,6 +180,7 @@ func (s *Session) recover() {
 		if err == nil && s.needs&(needSession|needReclaim) == 0 {
 			s.stopped = false
 			s.recovered = s.cf.Clock.Now()
+			s.last.Ended = s.recovered
 			s.dispatch()
 			again := s.needs != 0
 			s.mu.Unlock()
@@ -229,6 +253,7 @@ func (s *Session) reclaim(ctx context.Context, r *Recovery) error {
 func (s *Session) test() {
 	s.mu.Lock()
 	r := &Recovery{Loss: Revoked, Flags: s.flags, Epoch: s.epoch, s: s}
+	s.noteLoss("the server has revoked state of this client")
 	s.mu.Unlock()
 	s.cf.Log.Warn(fmt.Sprintf("NFSv4 session with %s: the server has revoked state of this client (flags %#x)", s.cf.Host, r.Flags))
 	err := s.reclaim(s.ending, r)
@@ -238,6 +263,9 @@ func (s *Session) test() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.needs &^= needTest
+	if s.needs == 0 {
+		s.last.Ended = s.cf.Clock.Now()
+	}
 	again := s.lease
 	if err != nil {
 		again = recoverPause

@@ -4,9 +4,11 @@ package session
 // thirds of it, SEQUENCE alone is.
 func (s *Session) runRenew() {
 	for {
+		most := s.useful()
 		s.mu.Lock()
+		s.cur.most = most
 		due := s.renewed.Add(s.lease * 2 / 3).Sub(s.cf.Clock.Now())
-		pause := min(s.lease/8, lastPause)
+		pause, look := min(s.lease/8, lastPause), s.lease/4
 		s.mu.Unlock()
 		if due <= 0 {
 			// An error is the transport's, which has given up for now, or that of a recovery.
@@ -15,7 +17,8 @@ func (s *Session) runRenew() {
 			}
 			due = pause
 		}
-		if s.pause(s.ending, due) != nil {
+		// Timers stand still while the host is suspended. That it was is to be noticed soon.
+		if s.pause(s.ending, min(due, look)) != nil {
 			return
 		}
 	}

@@ -39,6 +39,7 @@ func (s *Session) newRequest(c *Call) *request {
 	q.comp.Minor = s.cf.Minor
 	q.comp.Ops = append(append(q.comp.Ops[:0], &q.seq), c.Ops...)
 	q.call.Prog, q.call.Vers, q.call.Proc = wire.Program, wire.Version, wire.ProcCompound
+	q.call.CountAs = uint32(wire.Principal(q.comp.Ops))
 	q.call.Cred, q.call.Send, q.call.Recv = c.Cred, c.Send, c.Recv
 	if c.Cred == nil {
 		q.call.Cred = s.cf.Machine

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/xdr"
@@ -49,6 +50,8 @@ type decision struct {
 type server struct {
 	// script is asked about each transmission, without mu.
 	script func(c *wire.Compound) decision
+	// credits, if set, bounds the calls that are outstanding.
+	credits chan struct{}
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced at each compound
@@ -61,8 +64,10 @@ type server struct {
 	limits   wire.Channel
 	target   uint32 // sr_target_highest_slotid, if not 0
 	flags    uint32
-	done     map[string]int // REMOVE, by name
-	log      []string       // operations, in order
+	asked    wire.CreateSession // the last
+	strict   bool               // a connection with a fore channel gets no back channel
+	done     map[string]int     // REMOVE, by name
+	log      []string           // operations, in order
 	seen     []wire.Sequence
 	maxSlot  uint32
 	hold     chan struct{} // REMOVE of "slow" waits for it, on the server
@@ -103,13 +108,26 @@ var _ transport.Caller = (*server)(nil)
 
 func (*server) Register(*mem.Arena) error   { return nil }
 func (*server) Unregister(*mem.Arena) error { return nil }
-func (*server) Limits() transport.Limits    { return transport.Limits{Concurrent: 64} }
-func (*server) Stats() transport.Stats      { return transport.Stats{} }
-func (*server) Close() error                { return nil }
+func (v *server) Limits() transport.Limits {
+	if v.credits != nil {
+		return transport.Limits{Concurrent: cap(v.credits)}
+	}
+	return transport.Limits{Concurrent: 64}
+}
+func (*server) Stats() transport.Stats { return transport.Stats{} }
+func (*server) Close() error           { return nil }
 
 // Call implements transport.Caller.
 func (v *server) Call(ctx context.Context, c *transport.Call) error {
 	sent := false
+	if v.credits != nil {
+		select {
+		case v.credits <- struct{}{}:
+			defer func() { <-v.credits }()
+		case <-ctx.Done():
+			return &transport.Error{Fate: transport.NotSent, Err: ctx.Err()}
+		}
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			fate := transport.NotSent
@@ -193,6 +211,9 @@ func (v *server) serve(c *wire.Compound, d decision) []byte {
 	if d.status != wire.OK {
 		if q, ok := c.Ops[0].(*wire.Sequence); ok {
 			v.seen = append(v.seen, *q)
+			if d.status == wire.ErrRetryUncachedRep {
+				return v.uncached(c, q)
+			}
 		}
 		return end(d.status)
 	}
@@ -228,7 +249,13 @@ func (v *server) serve(c *wire.Compound, d decision) []byte {
 		if v.sessions[o.Session] == nil {
 			return end(wire.ErrBadSession)
 		}
-		o.ResSession, o.ResDir = o.Session, wire.BoundFore
+		if v.strict && o.Dir != wire.BindFore {
+			return end(nfsclient.ErrInval)
+		}
+		if o.ResSession, o.ResDir = o.Session, wire.BoundFore; o.Dir != wire.BindFore {
+			o.ResDir = wire.BoundBoth
+			v.flags &^= wire.SeqCBPathDown | wire.SeqCBPathDownSession
+		}
 		return end(wire.OK)
 	case *wire.Sequence:
 		return v.sequence(o, c, d)
@@ -283,7 +310,9 @@ func (v *server) create(o *wire.CreateSession, c *wire.Compound) []byte {
 	v.serial++
 	id := wire.SessionID{0: byte(v.boot), 8: byte(v.serial >> 8), 9: byte(v.serial)}
 	v.sessions[id] = &srvSession{client: cl, slots: map[uint32]*srvSlot{}}
-	o.Session, o.ResSequenceID = id, o.SequenceID
+	o.Session, o.ResSequenceID, o.ResFlags = id, o.SequenceID, o.Flags&wire.SessionConnBackChan
+	v.asked = *o
+	v.flags &^= backFlags
 	least := func(a, b uint32) uint32 { return min(a, b) }
 	o.ResFore = wire.Channel{MaxRequest: least(o.Fore.MaxRequest, v.limits.MaxRequest), MaxResponse: least(o.Fore.MaxResponse, v.limits.MaxResponse),
 		MaxResponseCached: least(o.Fore.MaxResponseCached, v.limits.MaxResponseCached), MaxOps: least(o.Fore.MaxOps, v.limits.MaxOps),
@@ -333,19 +362,21 @@ func (v *server) sequence(q *wire.Sequence, c *wire.Compound, d decision) []byte
 		return wrong(wire.ErrSeqFalseRetry)
 	case q.SequenceID == s.seq && s.cached != q.CacheThis:
 		return wrong(wire.ErrSeqFalseRetry)
+	case q.SequenceID == s.seq && !s.cached && s.reply == nil && len(c.Ops) > 1:
+		// In place of the second operation (RFC 8881 section 2.10.6.1.3).
+		q.ResSession, q.ResSlot, q.ResSequenceID = q.Session, q.Slot, q.SequenceID
+		q.ResHighestSlot, q.TargetHighestSlot = v.slots-1, v.slots-1
+		c.Status, c.Done = wire.ErrRetryUncachedRep, 2
+		return encode(c)
 	case q.SequenceID == s.seq && !s.cached && s.reply == nil:
-		return end(wire.ErrRetryUncachedRep)
+		return v.uncached(c, q)
 	case q.SequenceID == s.seq:
 		return s.reply
 	case q.SequenceID != s.seq+1:
 		return wrong(wire.ErrSeqMisordered)
 	}
 	s.seq, s.running, s.args, s.cached, s.reply = q.SequenceID, true, args, q.CacheThis, nil
-	q.ResSession, q.ResSlot, q.ResSequenceID = q.Session, q.Slot, q.SequenceID
-	q.ResHighestSlot, q.TargetHighestSlot, q.StatusFlags = v.slots-1, v.slots-1, v.flags
-	if v.target != 0 {
-		q.TargetHighestSlot = v.target
-	}
+	v.answer(q)
 	c.Status, c.Done = wire.OK, len(c.Ops)
 	for i, o := range c.Ops[1:] {
 		if st := v.op(o, sess); st != wire.OK {
@@ -362,6 +393,27 @@ func (v *server) sequence(q *wire.Sequence, c *wire.Compound, d decision) []byte
 		s.reply = reply
 	}
 	return reply
+}
+
+// answer fills in the results of SEQUENCE.
+func (v *server) answer(q *wire.Sequence) {
+	q.ResSession, q.ResSlot, q.ResSequenceID = q.Session, q.Slot, q.SequenceID
+	q.ResHighestSlot, q.TargetHighestSlot, q.StatusFlags = v.slots-1, v.slots-1, v.flags
+	if v.target != 0 {
+		q.TargetHighestSlot = v.target
+	}
+}
+
+// uncached answers a request that was carried out, and whose reply was not kept: SEQUENCE
+// succeeds, and the operation behind it has the error (RFC 8881 section 2.10.6.1.3).
+func (v *server) uncached(c *wire.Compound, q *wire.Sequence) []byte {
+	v.answer(q)
+	if len(c.Ops) == 1 {
+		c.Status, c.Done = wire.OK, 1
+	} else {
+		c.Status, c.Done = wire.ErrRetryUncachedRep, 2
+	}
+	return encode(c)
 }
 
 func (v *server) op(o wire.Operation, sess *srvSession) wire.Status {

@@ -7,17 +7,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/callback"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	"github.com/rdmafs/rdmafs/transport"
 )
 
-// incarnation is one session of the server's. All but id and fore is guarded by Session.mu.
+// incarnation is one session of the server's. All but id, fore and back is guarded by Session.mu.
 type incarnation struct {
 	id    wire.SessionID
 	fore  wire.Channel
 	slots *slots
+	// most bounds the slots that are used, whatever the server grants.
+	most int
 	// dead: no new request goes to it. alive: the server has it nevertheless.
 	dead, alive bool
+	// back: the server may call back.
+	back bool
+	// doubt is when the server last said that it cannot call back, or has revoked state; zero once it says so
+	// no more.
+	doubt time.Time
 	// ended is canceled once it is dead: parked slots need no cleaning any more.
 	ended  context.Context
 	cancel context.CancelFunc
@@ -57,7 +65,15 @@ type Session struct {
 	lease   time.Duration
 	// testFrom is from when on revoked state is looked into again.
 	testFrom time.Time
+	back     backChannel
 	moved    bool // that a lease has moved was logged
+	// mustBind: the server does not bind connections by itself. redialed is when they were last replaced
+	// for that.
+	mustBind bool
+	redialed time.Time
+	// last is the last recovery, of which there were so many.
+	last       Outage
+	recoveries uint64
 }
 
 // Open makes the client known to the server and creates a session.
@@ -74,6 +90,7 @@ func Open(ctx context.Context, cf Config) (*Session, error) {
 		}
 		return nil, err
 	}
+	cf.Binder.set(s)
 	s.tasks.Go(s.runManage)
 	s.tasks.Go(s.runRenew)
 	return s, nil
@@ -149,22 +166,42 @@ type Info struct {
 	ClientID wire.ClientID
 	Session  wire.SessionID
 	Fore     wire.Channel
-	// Slots may be used, of which Busy are, Waiting calls wait for one.
-	Slots, Busy, Waiting int
+	// Granted slots came with the session. Slots may be used now, of which Busy are, HighestBusy the highest
+	// (-1 without any). Waiting calls wait for one.
+	Granted, Slots, Busy, HighestBusy, Waiting int
+	// BackChannel: the server may call back.
+	BackChannel bool
 	// Recovering: calls wait until the session was made anew.
 	Recovering bool
 	Epoch      uint64
-	Lease      time.Duration
+	// Renewed is when the last request was sent that has renewed the lease, which lasts for Lease.
+	Renewed time.Time
+	Lease   time.Duration
+	// Recoveries is how often the session or the client's state was got back, Last the last time.
+	Recoveries uint64
+	Last       Outage
 	// Owner, Scope and Implementation are what the server says of itself.
 	Owner, Scope, Implementation string
+}
+
+// Outage is a time in which the session or state of the client was lost. It is zero if there was none; Ended
+// is zero while it lasts.
+type Outage struct {
+	Why          string
+	Began, Ended time.Time
 }
 
 // Info is a snapshot.
 func (s *Session) Info() Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Info{ClientID: s.clientID, Session: s.cur.id, Fore: s.cur.fore, Slots: s.cur.slots.target, Busy: s.cur.slots.used,
-		Waiting: len(s.waiting[ordinary]), Recovering: s.stopped, Epoch: s.epoch, Lease: s.lease,
+	t, highest := s.cur.slots, -1
+	if t.used > 0 {
+		highest = t.highest()
+	}
+	return Info{ClientID: s.clientID, Session: s.cur.id, Fore: s.cur.fore,
+		Granted: int(s.cur.fore.MaxRequests), Slots: t.target, Busy: t.used, HighestBusy: highest, Waiting: len(s.waiting[ordinary]),
+		BackChannel: s.cur.back, Recovering: s.stopped, Epoch: s.epoch, Renewed: s.renewed, Lease: s.lease, Recoveries: s.recoveries, Last: s.last,
 		Owner: s.record.owner, Scope: s.record.scope, Implementation: s.record.impl}
 }
 
@@ -182,8 +219,12 @@ func (s *Session) Close(ctx context.Context) error {
 		s.fail(l, gone)
 	}
 	s.mu.Unlock()
+	s.cf.Binder.set(nil)
 	s.cancel()
 	s.tasks.Wait()
+	if s.cf.Callbacks != nil {
+		defer s.cf.Callbacks.Created(callback.Session{})
+	}
 	if err := s.drain(ctx); err != nil {
 		return fmt.Errorf("NFSv4 session with %s: calls were under way until the end: %w", s.cf.Host, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,6 +146,24 @@ func TestSequenceErrors(t *testing.T) {
 				t.Errorf("epoch %d, though no state was lost", n)
 			}
 		})
+	}
+}
+
+// TestReplyNotKept: the server says behind SEQUENCE that it has carried the compound out before and has not kept the
+// reply. It is made anew.
+func TestReplyNotKept(t *testing.T) {
+	var asked atomic.Int32
+	r := newRig(t, func(r *rig) {
+		r.v.script = func(c *wire.Compound) decision {
+			if !has(c, "a") || asked.Add(1) > 1 {
+				return decision{}
+			}
+			return decision{amend: func(c *wire.Compound) { c.Status, c.Done = wire.ErrRetryUncachedRep, 2 }}
+		}
+	})
+	q := remove("a")
+	if r.must(q); q.Status != wire.OK || !q.Repeated || asked.Load() != 2 {
+		t.Errorf("status %s, repeated %v, asked %d times", wire.StatusName(q.Status), q.Repeated, asked.Load())
 	}
 }
 
@@ -478,6 +497,9 @@ func TestReclaimNeeded(t *testing.T) {
 	if rec := <-reclaimed; rec.Flags != wire.SeqRestartReclaimNeeded || rec.Loss != Restarted || len(reclaimed) != 0 {
 		t.Errorf("%+v, %d more", rec, len(reclaimed))
 	}
+	if i := r.s.Info(); i.Recoveries != 1 || i.Last.Why == "" || i.Last.Began.IsZero() || i.Last.Ended.Before(i.Last.Began) {
+		t.Errorf("%+v", i)
+	}
 }
 
 // TestRevoked: state that was revoked is tested while calls go on, and again only after a lease.
@@ -545,11 +567,21 @@ func TestSlots(t *testing.T) {
 }
 
 // TestLease: a session that is idle renews its lease after two thirds of it, also with all other slots
-// taken; one that is busy does not.
+// taken by calls that the server does not answer, and few credits for them; one that is busy does not.
 func TestLease(t *testing.T) {
+	t.Run("many credits", func(t *testing.T) { lease(t, 0, 7) })
+	t.Run("few credits", func(t *testing.T) { lease(t, 5, 3) })
+	t.Run("no credits", func(t *testing.T) { lease(t, 2, 1) })
+}
+
+// lease is TestLease with so many credits, 0 for no bound, which so many calls may take.
+func lease(t *testing.T, credits, calls int) {
 	renewals := make(chan struct{}, 100)
 	r := newRig(t, func(r *rig) {
 		r.v.hold = make(chan struct{})
+		if credits > 0 {
+			r.v.credits = make(chan struct{}, credits)
+		}
 		r.v.script = func(c *wire.Compound) decision {
 			if _, ok := lone(c); ok {
 				renewals <- struct{}{}
@@ -597,7 +629,7 @@ func TestLease(t *testing.T) {
 				}
 			}
 		}
-		return n == 7
+		return n == calls
 	})
 	pass(61 * time.Second)
 	<-renewals
@@ -843,4 +875,37 @@ func TestStorm(t *testing.T) {
 	calm.Store(true)
 	r.must(remove("last"))
 	t.Logf("%d compounds, %d repeated, %d sessions, %d records", callers*each, repeated, r.v.count(wire.OpCreateSession), r.v.count(wire.OpExchangeID))
+}
+
+// TestInfo: what is to be seen of a session: slots, the lease, and what became of it.
+func TestInfo(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.cf.Slots, r.v.slots, r.v.lease = 8, 8, 60 })
+	i := r.s.Info()
+	if i.Granted != 8 || i.Slots != 8 || i.Busy != 0 || i.HighestBusy != -1 || i.Lease != time.Minute || i.Recoveries != 0 || !i.Last.Began.IsZero() || i.BackChannel {
+		t.Errorf("%+v", i)
+	}
+	r.clock.advance(10 * time.Second)
+	r.must(remove("a"))
+	if now := r.s.Info(); now.Renewed.Sub(i.Renewed) < 10*time.Second {
+		t.Errorf("renewed %v, before %v", now.Renewed, i.Renewed)
+	}
+	r.v.restart()
+	r.must(remove("b"))
+	if now := r.s.Info(); now.Recoveries != 1 || !strings.Contains(now.Last.Why, "BADSESSION") || now.Last.Ended.IsZero() || now.Session == i.Session {
+		t.Errorf("%+v", now)
+	}
+	hold := make(chan struct{})
+	r.v.set(func() { r.v.hold = hold })
+	done := make(chan error, 1)
+	go func() { done <- r.s.Do(r.ctx, remove("slow")) }()
+	if err := r.v.await(r.ctx, func() bool { return r.s.Info().Busy == 1 }); err != nil {
+		t.Error(err)
+	}
+	if now := r.s.Info(); now.HighestBusy != 1 { // slot 0 is the session's own
+		t.Errorf("%+v", now)
+	}
+	close(hold)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
