@@ -37,7 +37,7 @@ func (s *Server) getACL(q *transport.Request) transport.AcceptStat {
 		return transport.GarbageArgs
 	}
 	var res wire.GetACLRes
-	f, err := s.getWithACL(a.Handle)
+	f, err := s.getWithACL(q, a.Handle)
 	if err == nil {
 		defer f.put()
 		err = f.getACL(a.Mask, &res)
@@ -48,8 +48,8 @@ func (s *Server) getACL(q *transport.Request) transport.AcceptStat {
 }
 
 // getWithACL is get for exports that have access control lists.
-func (s *Server) getWithACL(h nfsclient.Handle) (file, error) {
-	f, err := s.get(h)
+func (s *Server) getWithACL(q *transport.Request, h nfsclient.Handle) (file, error) {
+	f, err := s.get(q, h)
 	if err == nil && !f.e.ACL {
 		f.put()
 		return file{}, unix.EOPNOTSUPP
@@ -102,7 +102,7 @@ func (s *Server) setACL(q *transport.Request) transport.AcceptStat {
 		return transport.GarbageArgs
 	}
 	var res wire.SetACLRes
-	f, err := s.getWithACL(a.Handle)
+	f, err := s.getWithACL(q, a.Handle)
 	if err == nil {
 		defer f.put()
 		cr := f.e.cred(q)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/test/nfsd/v4"
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -13,28 +14,10 @@ import (
 // fsid, whatever devices the file system is made of.
 func (e *export) attr(a *wire.Attr, st *vfs.Stat) {
 	*a = wire.Attr{
-		Type: typeOf(st.Mode), Mode: uint32(st.Mode) & 0o7777, Nlink: st.Nlink, UID: st.Uid, GID: st.Gid,
+		Type: v4.TypeOf(st.Mode), Mode: uint32(st.Mode) & 0o7777, Nlink: st.Nlink, UID: st.Uid, GID: st.Gid,
 		Size: st.Size, Used: st.Blocks * 512, Rdev: nfsclient.Device{Major: st.Rdev_major, Minor: st.Rdev_minor},
 		FSID: e.fsid, FileID: st.Ino, Atime: e.timeOf(st.Atime), Mtime: e.timeOf(st.Mtime), Ctime: e.timeOf(st.Ctime),
 	}
-}
-
-func typeOf(mode uint16) nfsclient.FileType {
-	switch mode & unix.S_IFMT {
-	case unix.S_IFDIR:
-		return nfsclient.Directory
-	case unix.S_IFBLK:
-		return nfsclient.BlockDevice
-	case unix.S_IFCHR:
-		return nfsclient.CharDevice
-	case unix.S_IFLNK:
-		return nfsclient.SymbolicLink
-	case unix.S_IFSOCK:
-		return nfsclient.Socket
-	case unix.S_IFIFO:
-		return nfsclient.FIFO
-	}
-	return nfsclient.Regular
 }
 
 func (e *export) timeOf(t unix.StatxTimestamp) wire.Time {

@@ -9,7 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rdmafs/rdmafs/nfsclient"
+	nfs4 "github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
+	"github.com/rdmafs/rdmafs/test/nfsd/v4"
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -54,6 +57,10 @@ type Export struct {
 	// Secure refuses locks to clients with a port that needs no privileges, as
 	// Linux servers do without the export option insecure.
 	Secure bool
+	// Security lists the flavors of security by which files may be reached, in the
+	// order of preference: empty means SecSys, with which SecNone goes. MOUNT and
+	// locks come by any.
+	Security []uint32
 	// ClockAhead is by how many seconds the server's clock is ahead of this
 	// machine's.
 	ClockAhead int64
@@ -62,6 +69,13 @@ type Export struct {
 // Config says what a server serves.
 type Config struct {
 	Exports []Export
+	// Versions are the versions of NFS that are served; 0 means V3.
+	Versions Versions
+	// Lease is how long a client of version 4 may be silent; 0 means 90 s.
+	Lease time.Duration
+	// Delegations has clients of version 4 that can be called back get read and write
+	// delegations. What is done on the host itself recalls none.
+	Delegations bool
 	// MaxIO bounds one READ or WRITE, in bytes. 0 means 1 MiB.
 	MaxIO int
 	// MaxOpen bounds the cached files of an export; 0 chooses.
@@ -72,8 +86,11 @@ type Config struct {
 	// to the transport.
 	Workers int
 	// Grace is how long after a Crash locks may be reclaimed, and nothing else be
-	// done with locks; 0 means not at all, negative until EndGrace.
+	// done with locks; 0 means not at all, negative until EndGrace. With version 4 it
+	// holds for files that were open, too.
 	Grace time.Duration
+	// Kerberos, when not nil, has the server take calls of RPCSEC_GSS.
+	Kerberos *Kerberos
 	// Callbacks, when not nil, has locks wait here, and clients told when they have
 	// them.
 	Callbacks *Callbacks
@@ -82,8 +99,19 @@ type Config struct {
 	// Wrap, when not nil, is given the server's handler and returns the one
 	// that transports call.
 	Wrap func(transport.Handler) transport.Handler
+	// TLS, when not nil, serves clients of ListenTCP by TLS that ask for it (RFC 9289).
+	TLS *TLS
 	// Log gets clients and listeners that come and go. It may be nil.
 	Log *slog.Logger
+}
+
+// TLS is how connections by TCP are encrypted.
+type TLS struct {
+	// Cert and Key are PEM files. With ClientCA, a file too, clients must show a certificate that it has signed.
+	Cert, Key, ClientCA string
+	// Require denies calls of NFS and NFSACL by TCP that come in clear text, with AUTH_TOOWEAK, but for
+	// NULL. MOUNT, NLM and the portmapper are served: clients ask them in clear text.
+	Require bool
 }
 
 const (
@@ -113,7 +141,7 @@ type Event struct {
 	Transport, Peer  string
 	XID              uint32
 	Prog, Vers, Proc uint32
-	// Replayed: the reply comes out of the duplicate request cache.
+	// Replayed: the reply comes out of the duplicate request cache, or that of a session.
 	Replayed bool
 }
 
@@ -127,6 +155,13 @@ type Faults struct {
 	// Write is called before n bytes are written to a file; its error, ENOSPC say,
 	// replaces the write.
 	Write func(n int) error
+	// Operation is called before each operation of a COMPOUND; a status that is not OK is the
+	// operation's, which is not carried out then.
+	Operation func(ctx context.Context, op nfs4.Operation) nfsclient.Status
+	// Offload says whether a COPY that may go on after its answer does.
+	Offload func() bool
+	// Callback is told of each callback of version 4 that is about to be sent.
+	Callback func(id nfs4.ClientID, op nfs4.CBOp)
 	// Lock is called for each TEST, LOCK, CANCEL and UNLOCK of NLM; what it returns
 	// is the answer, but for Granted.
 	Lock func(proc uint32) nlm.Stat
@@ -136,6 +171,7 @@ type Faults struct {
 type export struct {
 	Export
 	tree             *vfs.Tree
+	v4               *v4.Export // what version 4 knows of it
 	fsid             uint64
 	anonUID, anonGID uint32
 	next             atomic.Pointer[export] // what has replaced it
@@ -178,5 +214,6 @@ func (s *Server) open(x Export) (*export, error) {
 		return nil, err
 	}
 	e.tree = t
+	e.v4 = &v4.Export{Path: x.Path, Tree: t, FSID: e.fsid, ClockAhead: x.ClockAhead, Flavors: e.flavors(), Allows: e.allows, Cred: e.cred}
 	return e, nil
 }

@@ -1,6 +1,7 @@
 // Package nfsd is an NFS server that exports local directories over NFSv3 and
-// MOUNT version 3 (RFC 1813), by TCP and by RDMA: the embedded server of the
-// demonstration, the tests and the benchmarks.
+// MOUNT version 3 (RFC 1813), and over NFSv4.1 and 4.2 (RFC 8881, RFC 7862), by
+// TCP and by RDMA: the embedded server of the demonstration, the tests and the
+// benchmarks. Config.Versions says which; version 3 alone unless it does.
 //
 // It owns the programs: procedures, statuses, squashing of users, the duplicate
 // request cache, the write verifier, and the faults that tests order. Package
@@ -14,9 +15,18 @@
 // Locks (NLM version 4) are served on the TCP listeners and kept in memory, known by
 // the client's address and svid. There is no queue of waiters and no callback.
 //
-// It refuses security beyond AUTH_SYS: a client's
-// word for its user is taken, so an export is as open as the network it is
-// listened on.
+// Version 4 is package v4's, over the same files; its state is package v4/state's,
+// its callbacks package v4/back's. Here are the exports that they serve, users,
+// the write verifier, and crashes, which lose sessions, open files and locks as the
+// restart of a host does; Config.Grace says how long they may be reclaimed.
+// Version 3 has delegations of version 4 recalled. Locks of the two versions do not
+// see each other, nor does version 3 see share reservations.
+//
+// With AUTH_SYS a client's word for its user is taken: such an export is as open as the
+// network it is listened on. With Kerberos (RPCSEC_GSS) the KDC's word is, and calls may be
+// authenticated or encrypted. An export says which of them its files may be reached by;
+// MOUNT, which answers that, and NLM are served by any, as Linux does. TCP listeners may
+// offer TLS (RFC 9289, transport/rpctls), or demand it of NFS.
 //
 // # Durability
 //
@@ -28,7 +38,7 @@
 //
 // A call that is not idempotent, sent again with the same XID from the same
 // host, is answered from the cache; one that is still being carried out is
-// waited for.
+// waited for. With version 4 it is the session that does so.
 //
 // # Goroutines
 //
@@ -39,6 +49,7 @@
 //
 // Server.life, held while listeners start and stop; then Server.mu, which guards
 // the list of them. Server.crashMu is held for reading by writes and commits of
-// lossy exports, for writing by Crash. The locks of the duplicate request cache
-// of the mount list and of the locks are leaves. Server.replacing is taken by MNT alone.
+// lossy exports, for writing by Crash. The locks of the duplicate request cache,
+// of the mount list, of the locks and of the known users are leaves. Server.replacing is
+// taken by MNT, and by what leads clients of version 4 into an export.
 package nfsd

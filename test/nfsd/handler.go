@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	nfs4 "github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -15,6 +16,9 @@ type handler Server
 func (h *handler) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
 	s := (*Server)(h)
 	s.stats.calls.Add(1)
+	if q.Flavor == transport.FlavorGSS {
+		s.identify(q)
+	}
 	if s.cfg.Faults == nil {
 		stat, _ := s.dispatch(ctx, q)
 		return stat
@@ -45,24 +49,51 @@ func (s *Server) applyFault(ctx context.Context, a Action) bool {
 		return true
 	case Crash:
 		s.lose()
-		s.mu.Lock()
-		if !s.closed {
-			s.running.Add(1)
-			go s.runCrash()
-		}
-		s.mu.Unlock()
+		s.Cut()
 		return true
 	}
 	return false
 }
 
+// Cut ends every connection, and listens again. It does not wait for that, so that a hook may call
+// it: done is closed then.
+func (s *Server) Cut() (done <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := make(chan struct{})
+	if s.closed {
+		close(end)
+		return end
+	}
+	s.running.Add(1)
+	go s.runCrash(end)
+	return end
+}
+
 func (s *Server) dispatch(ctx context.Context, q *transport.Request) (stat transport.AcceptStat, replayed bool) {
+	if s.tooWeak(q) {
+		return transport.TooWeak, false
+	}
 	switch q.Prog {
 	case wire.NFSProgram:
-		if stat := version(q, wire.NFSVersion); stat != transport.Success {
+		switch {
+		case q.Vers == wire.NFSVersion && s.cfg.Versions&V3 != 0:
+			return s.serveNFS(ctx, q)
+		case q.Vers == nfs4.Version && s.v4 != nil:
+			return s.v4.Serve(ctx, q)
+		}
+		q.Low, q.High = s.cfg.Versions.bounds()
+		return transport.ProgMismatch, false
+	case wire.RpcbindProgram:
+		if stat := version(q, wire.PortmapVersion); stat != transport.Success {
 			return stat, false
 		}
-		return s.serveNFS(ctx, q)
+		return s.servePortmap(q), false
+	}
+	if s.cfg.Versions&V3 == 0 {
+		return transport.ProgUnavail, false // the others are companions of version 3
+	}
+	switch q.Prog {
 	case wire.ACLProgram:
 		return s.serveACL(q), false
 	case wire.MountProgram:
@@ -75,13 +106,14 @@ func (s *Server) dispatch(ctx context.Context, q *transport.Request) (stat trans
 			return stat, false
 		}
 		return s.serveLocks(q), false
-	case wire.RpcbindProgram:
-		if stat := version(q, wire.PortmapVersion); stat != transport.Success {
-			return stat, false
-		}
-		return s.servePortmap(q), false
 	}
 	return transport.ProgUnavail, false
+}
+
+// tooWeak reports whether a call must come by TLS, and does not. NULL may come as it likes: mount.nfs of Linux makes one in
+// clear text before the kernel mounts.
+func (s *Server) tooWeak(q *transport.Request) bool {
+	return s.cfg.TLS != nil && s.cfg.TLS.Require && q.Transport == "tcp" && !q.Encrypted && q.Proc != wire.ProcNull && (q.Prog == wire.NFSProgram || q.Prog == wire.ACLProgram)
 }
 
 func version(q *transport.Request, only uint32) transport.AcceptStat {

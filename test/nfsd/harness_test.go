@@ -23,10 +23,13 @@ type client struct {
 	s      *Server
 	root   nfsclient.Handle
 	flavor uint32
-	sys    transport.AuthSys
-	peer   string
-	xid    *atomic.Uint32
-	arena  *mem.Arena
+	// security is how calls are secured.
+	security uint32
+	sys      transport.AuthSys
+	peer     string
+	xid      *atomic.Uint32
+	arena    *mem.Arena
+	back     transport.Backchannel
 }
 
 // start serves a new directory, or x.Dir, for the length of the test.
@@ -102,8 +105,8 @@ func (c *client) raw(ctx context.Context, xid, prog, vers, proc uint32, args []b
 	out.Reset(nil, payloads)
 	used, off := 0, 0
 	q := &transport.Request{
-		Transport: "tcp", Peer: c.peer, XID: xid, Prog: prog, Vers: vers, Proc: proc, Flavor: c.flavor, Sys: c.sys,
-		Args: &in, Reply: &out,
+		Transport: "tcp", Peer: c.peer, XID: xid, Prog: prog, Vers: vers, Proc: proc, Flavor: c.flavor, Security: c.security, Sys: c.sys,
+		Args: &in, Reply: &out, Back: c.back,
 		Lease: func(n int) (mem.Seg, error) {
 			if n > leaseSize-off {
 				return mem.Seg{}, fmt.Errorf("lease of %d bytes", n)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
+	"github.com/rdmafs/rdmafs/transport/rpctls"
 	"github.com/rdmafs/rdmafs/transport/tcp"
 	"github.com/rdmafs/rdmafs/verbs"
 )
@@ -39,6 +40,13 @@ func (s *Server) ListenTCP(addr string) (netip.AddrPort, error) {
 		return netip.AddrPort{}, err
 	}
 	cfg := tcp.ServerConfig{MaxPayload: s.cfg.MaxIO, Concurrent: s.cfg.Workers, Log: s.cfg.Log}
+	if t := s.cfg.TLS; t != nil {
+		srv := &rpctls.Server{Files: rpctls.Files{CA: t.ClientCA, Cert: t.Cert, Key: t.Key}}
+		if err := srv.Check(); err != nil {
+			return netip.AddrPort{}, fmt.Errorf("nfsd: TLS: %w", err)
+		}
+		cfg.Upgrade = srv.Upgrade
+	}
 	return s.listen(&listener{network: "tcp", open: func(at netip.AddrPort) (netip.AddrPort, func(context.Context) error, error) {
 		ln, err := net.Listen("tcp", at.String())
 		if err != nil {
@@ -50,6 +58,10 @@ func (s *Server) ListenTCP(addr string) (netip.AddrPort, error) {
 	}}, at)
 }
 
+// backCalls is how many callbacks of version 4 there can be on a connection at once, unless
+// rpcrdma.ServerConfig says otherwise.
+const backCalls = 16
+
 // ListenRDMA serves at an address of a device, which it borrows until Close.
 // cfg.MaxPayload is the server's.
 func (s *Server) ListenRDMA(dev verbs.Device, addr string, cfg rpcrdma.ServerConfig) (netip.AddrPort, error) {
@@ -60,6 +72,9 @@ func (s *Server) ListenRDMA(dev verbs.Device, addr string, cfg rpcrdma.ServerCon
 	cfg.MaxPayload = s.cfg.MaxIO
 	if cfg.Log == nil {
 		cfg.Log = s.cfg.Log
+	}
+	if cfg.Backward == 0 && s.back != nil {
+		cfg.Backward = backCalls
 	}
 	srv, err := rpcrdma.NewServer(dev, s.Handler(), cfg)
 	if err != nil {

@@ -100,23 +100,23 @@ func (s *Server) mnt(q *transport.Request, host string) transport.AcceptStat {
 	}
 	s.stats.mounts.Add(1)
 	var res wire.MntRes
-	h, err := s.resolve(a.Path)
+	e, h, err := s.resolve(a.Path)
 	res.Status = mountStatusOf(err)
 	if err == nil {
 		res.Handle = h
-		res.Flavors = []uint32{wire.AuthSys, wire.AuthNone}
+		res.Flavors = e.flavors()
 		s.mounts.add(wire.MountEntry{Host: host, Path: path.Clean(a.Path)})
 	}
 	res.Append(q.Reply)
 	return transport.Success
 }
 
-// resolve finds the handle of a directory at or below an export, without
+// resolve finds an export and the handle of a directory at or below it, without
 // following symbolic links: a path under none, as one that is not there, is
 // ENOENT.
-func (s *Server) resolve(p string) (nfsclient.Handle, error) {
+func (s *Server) resolve(p string) (*export, nfsclient.Handle, error) {
 	if !path.IsAbs(p) {
-		return "", unix.ENOENT
+		return nil, "", unix.ENOENT
 	}
 	p = path.Clean(p)
 	var e *export
@@ -127,7 +127,7 @@ func (s *Server) resolve(p string) (nfsclient.Handle, error) {
 		}
 	}
 	if e == nil {
-		return "", unix.ENOENT
+		return nil, "", unix.ENOENT
 	}
 	e = s.mounted(e)
 	n := e.tree.Root()
@@ -140,15 +140,15 @@ func (s *Server) resolve(p string) (nfsclient.Handle, error) {
 		var st vfs.Stat
 		next, err := e.tree.Lookup(&self, n, name, &st)
 		if err != nil {
-			return "", err
+			return nil, "", err
 		}
 		release()
 		n, release = next, func() { e.tree.Put(next) }
 	}
 	if !n.IsDir() {
-		return "", unix.ENOTDIR
+		return nil, "", unix.ENOTDIR
 	}
-	return nfsclient.Handle(n.Handle()), nil
+	return e, nfsclient.Handle(n.Handle()), nil
 }
 
 // below is p relative to dir, both clean, if it is at or under it.
@@ -171,7 +171,8 @@ func (s *Server) servePortmap(q *transport.Request) transport.AcceptStat {
 			return transport.GarbageArgs
 		}
 		var res wire.GetPortRes
-		if (a.Program == wire.NFSProgram || a.Program == wire.MountProgram || a.Program == nlm.Program) && a.Proto == wire.ProtoTCP {
+		companion := a.Program == wire.MountProgram || a.Program == nlm.Program
+		if (a.Program == wire.NFSProgram || companion && s.cfg.Versions&V3 != 0) && a.Proto == wire.ProtoTCP {
 			if tcp := s.Addrs("tcp"); len(tcp) > 0 {
 				res.Port = uint32(tcp[0].Port())
 			}

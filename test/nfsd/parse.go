@@ -47,6 +47,10 @@ func (x *Export) option(opt string) error {
 	case "path":
 		x.Path = val
 		return nil
+	case "sec":
+		var err error
+		x.Security, err = ParseSecurity(val, "+")
+		return err
 	case "id", "anonuid", "anongid":
 		n, err := number()
 		switch name {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/test/nfsd/v4/state"
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -15,8 +16,30 @@ type file struct {
 	n *vfs.Node
 }
 
-// get refers to the file of a handle; the procedure puts it.
-func (s *Server) get(h nfsclient.Handle) (file, error) {
+// get refers to the file of a handle that may be reached as q is secured; the procedure
+// puts it.
+func (s *Server) get(q *transport.Request, h nfsclient.Handle) (file, error) {
+	f, err := s.getAnyhow(h)
+	if err == nil && !f.e.allows(q) {
+		f.put()
+		return file{}, errSecurity
+	}
+	return f, err
+}
+
+// getToMount is get for what a client asks of an export's root before it knows how calls
+// are to be secured (RFC 2623 section 2.3.2): of the root anybody may ask it.
+func (s *Server) getToMount(q *transport.Request, h nfsclient.Handle) (file, error) {
+	f, err := s.getAnyhow(h)
+	if err == nil && !f.e.allows(q) && f.n != f.e.tree.Root() {
+		f.put()
+		return file{}, errSecurity
+	}
+	return f, err
+}
+
+// getAnyhow is get for programs other than NFS's own, which come unsecured.
+func (s *Server) getAnyhow(h nfsclient.Handle) (file, error) {
 	e, err := s.exportOf(h)
 	if err != nil {
 		return file{}, err
@@ -35,7 +58,7 @@ func (s *Server) getattr(q *transport.Request) transport.AcceptStat {
 	}
 	var res wire.GetAttrRes
 	var st vfs.Stat
-	f, err := s.get(a.Handle)
+	f, err := s.getToMount(q, a.Handle)
 	if err == nil {
 		defer f.put()
 		if err = f.e.tree.Stat(f.n, &st); err == nil {
@@ -55,10 +78,12 @@ func (s *Server) setattr(q *transport.Request) transport.AcceptStat {
 	}
 	var res wire.WccRes
 	var ch vfs.Change
-	f, err := s.get(a.Handle)
+	f, err := s.get(q, a.Handle)
 	if err == nil {
 		defer f.put()
-		err = f.setattr(q, &a, &ch)
+		if err = s.recall(f, state.Write); err == nil {
+			err = f.setattr(q, &a, &ch)
+		}
 		f.e.wcc(&res.Wcc, &ch)
 	}
 	res.Status = statusOf(err)
@@ -87,7 +112,7 @@ func (s *Server) access(q *transport.Request) transport.AcceptStat {
 	}
 	var res wire.AccessRes
 	var st vfs.Stat
-	f, err := s.get(a.Handle)
+	f, err := s.get(q, a.Handle)
 	if err == nil {
 		defer f.put()
 		if err = f.e.tree.Stat(f.n, &st); err == nil {
@@ -205,7 +230,7 @@ func (s *Server) fsCall(q *transport.Request, status *nfsclient.Status, attr *wi
 	if !ok {
 		return transport.GarbageArgs
 	}
-	f, err := s.get(a.Handle)
+	f, err := s.getToMount(q, a.Handle)
 	if err == nil {
 		defer f.put()
 		var st vfs.Stat

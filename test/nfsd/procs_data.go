@@ -5,6 +5,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/test/nfsd/v4/state"
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -33,7 +34,7 @@ func (s *Server) read(q *transport.Request) transport.AcceptStat {
 	}
 	var res wire.ReadRes
 	var st vfs.Stat
-	f, err := s.get(a.Handle)
+	f, err := s.get(q, a.Handle)
 	if err == nil {
 		defer f.put()
 		err = s.readInto(q, f, &a, &res, &st)
@@ -47,6 +48,9 @@ func (s *Server) read(q *transport.Request) transport.AcceptStat {
 func (s *Server) readInto(q *transport.Request, f file, a *wire.ReadArgs, res *wire.ReadRes, st *vfs.Stat) error {
 	v, b, err := lease(q, int(min(a.Count, uint32(s.cfg.MaxIO))))
 	if err != nil {
+		return err
+	}
+	if err := s.recall(f, state.Read); err != nil {
 		return err
 	}
 	cr := f.e.cred(q)
@@ -67,7 +71,7 @@ func (s *Server) write(q *transport.Request) transport.AcceptStat {
 	}
 	var res wire.WriteRes
 	var ch vfs.Change
-	f, err := s.get(a.Handle)
+	f, err := s.get(q, a.Handle)
 	if err == nil {
 		defer f.put()
 		err = s.writeFrom(q, f, &a, &res, &ch)
@@ -81,6 +85,9 @@ func (s *Server) write(q *transport.Request) transport.AcceptStat {
 func (s *Server) writeFrom(q *transport.Request, f file, a *wire.WriteArgs, res *wire.WriteRes, ch *vfs.Change) error {
 	if int64(a.Count) != int64(a.Data.Len) {
 		return unix.EINVAL
+	}
+	if err := s.recall(f, state.Write); err != nil {
+		return err
 	}
 	if s.lossy {
 		s.crashMu.RLock()
@@ -108,7 +115,7 @@ func (s *Server) commit(q *transport.Request) transport.AcceptStat {
 	}
 	var res wire.CommitRes
 	var ch vfs.Change
-	f, err := s.get(a.Handle)
+	f, err := s.get(q, a.Handle)
 	if err == nil {
 		defer f.put()
 		if s.lossy {
@@ -133,7 +140,7 @@ func (s *Server) readlink(q *transport.Request) transport.AcceptStat {
 		return transport.GarbageArgs
 	}
 	var res wire.ReadLinkRes
-	f, err := s.get(a.Handle)
+	f, err := s.get(q, a.Handle)
 	if err == nil {
 		defer f.put()
 		err = f.readlink(q, &res)

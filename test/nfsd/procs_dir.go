@@ -70,7 +70,7 @@ func (s *Server) list(q *transport.Request, plus bool, h nfsclient.Handle, cooki
 	defer l.put()
 	res := &l.res
 	res.Plus = plus
-	f, err := s.get(h)
+	f, err := s.get(q, h)
 	if err == nil {
 		defer f.put()
 		var st vfs.Stat

@@ -75,7 +75,7 @@ func (s *Server) lockArgs(q *transport.Request, l *nlm.Lock) (f lockedFile, o lo
 	if max := uint64(1)<<63 - 1; first > max || l.Length != 0 && (last < first || last > max) {
 		return f, o, 0, 0, nlm.TooBig
 	}
-	file, err := s.get(l.Handle)
+	file, err := s.getAnyhow(l.Handle)
 	if err != nil {
 		return f, o, 0, 0, nlm.StaleHandle
 	}
@@ -162,7 +162,12 @@ func (s *Server) unlock(q *transport.Request) transport.AcceptStat {
 }
 
 // EndGrace ends the grace period that Config.Grace began.
-func (s *Server) EndGrace() { s.locks.endGrace() }
+func (s *Server) EndGrace() {
+	s.locks.endGrace()
+	if s.state != nil {
+		s.state.EndGrace()
+	}
+}
 
 // LocksWaiting is how many locks are waited for.
 func (s *Server) LocksWaiting() int { return s.locks.waiting() }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	"github.com/rdmafs/rdmafs/test/nfsd/v4/state"
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
 	"github.com/rdmafs/rdmafs/transport"
 )
@@ -16,7 +17,7 @@ func (s *Server) lookup(q *transport.Request) transport.AcceptStat {
 		return transport.GarbageArgs
 	}
 	var res wire.LookupRes
-	f, err := s.get(a.Dir)
+	f, err := s.get(q, a.Dir)
 	if err == nil {
 		defer f.put()
 		var st vfs.Stat
@@ -48,7 +49,7 @@ func (s *Server) making(q *transport.Request, where *wire.DirOp, attr *wire.SetA
 	var res wire.MadeRes
 	var st vfs.Stat
 	var ch vfs.Change
-	dir, err := s.get(where.Dir)
+	dir, err := s.get(q, where.Dir)
 	if err == nil {
 		defer dir.put()
 		var sa vfs.SetAttr
@@ -82,6 +83,9 @@ func (s *Server) create(q *transport.Request) transport.AcceptStat {
 		how = vfs.Exclusive
 	}
 	return s.making(q, &a.Where, &a.Attr, func(dir file, cr *vfs.Cred, sa *vfs.SetAttr, st *vfs.Stat, ch *vfs.Change) (*vfs.Node, error) {
+		if err := s.recallName(dir, a.Where.Name); err != nil {
+			return nil, err
+		}
 		return dir.e.tree.Create(cr, dir.n, a.Where.Name, how, sa, a.Verifier, st, ch)
 	})
 }
@@ -126,7 +130,7 @@ func (s *Server) mknod(q *transport.Request) transport.AcceptStat {
 		kind = unix.S_IFIFO
 	default:
 		res := wire.MadeRes{Status: nfsclient.ErrBadType}
-		if dir, err := s.get(a.Where.Dir); err == nil {
+		if dir, err := s.get(q, a.Where.Dir); err == nil {
 			dir.postAttr(&res.Dir.After)
 			dir.put()
 		} else {
@@ -156,11 +160,13 @@ func (s *Server) removing(q *transport.Request, f func(*vfs.Tree, *vfs.Cred, *vf
 	}
 	var res wire.WccRes
 	var ch vfs.Change
-	dir, err := s.get(a.Dir)
+	dir, err := s.get(q, a.Dir)
 	if err == nil {
 		defer dir.put()
 		cr := dir.e.cred(q)
-		err = f(dir.e.tree, &cr, dir.n, a.Name, &ch)
+		if err = s.recallName(dir, a.Name); err == nil {
+			err = f(dir.e.tree, &cr, dir.n, a.Name, &ch)
+		}
 		dir.e.wcc(&res.Wcc, &ch)
 	}
 	res.Status = statusOf(err)
@@ -176,17 +182,22 @@ func (s *Server) rename(q *transport.Request) transport.AcceptStat {
 	}
 	var res wire.RenameRes
 	var chFrom, chTo vfs.Change
-	from, err := s.get(a.From.Dir)
+	from, err := s.get(q, a.From.Dir)
 	if err == nil {
 		defer from.put()
 		var to file
-		if to, err = s.get(a.To.Dir); err == nil {
+		if to, err = s.get(q, a.To.Dir); err == nil {
 			defer to.put()
 			if from.e != to.e {
 				err = unix.EXDEV
 			} else {
 				cr := from.e.cred(q)
-				err = from.e.tree.Rename(&cr, from.n, a.From.Name, to.n, a.To.Name, &chFrom, &chTo)
+				if err = s.recallName(from, a.From.Name); err == nil {
+					err = s.recallName(to, a.To.Name)
+				}
+				if err == nil {
+					err = from.e.tree.Rename(&cr, from.n, a.From.Name, to.n, a.To.Name, &chFrom, &chTo)
+				}
 			}
 			to.e.wcc(&res.ToDir, &chTo)
 		}
@@ -206,15 +217,15 @@ func (s *Server) link(q *transport.Request) transport.AcceptStat {
 	var res wire.LinkRes
 	var st vfs.Stat
 	var ch vfs.Change
-	f, err := s.get(a.Handle)
+	f, err := s.get(q, a.Handle)
 	if err == nil {
 		defer f.put()
 		var dir file
-		if dir, err = s.get(a.Where.Dir); err == nil {
+		if dir, err = s.get(q, a.Where.Dir); err == nil {
 			defer dir.put()
 			if f.e != dir.e {
 				err = unix.EXDEV
-			} else {
+			} else if err = s.recall(f, state.Write); err == nil {
 				cr := dir.e.cred(q)
 				err = dir.e.tree.Link(&cr, f.n, dir.n, a.Where.Name, &st, &ch)
 			}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	nfs4 "github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	nlm "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/nfsclient/rpcbind"
 )
@@ -63,6 +64,14 @@ func (s *Server) registrations() (all []wire.Rpcb) {
 				e := wire.Rpcb{Program: wire.NFSProgram, Version: wire.NFSVersion, NetID: network, Addr: rpcbind.UniversalAddr(p), Owner: owner}
 				if !p.Addr().Unmap().Is4() {
 					e.NetID += "6"
+				}
+				if s.cfg.Versions&(V41|V42) != 0 {
+					e.Version = nfs4.Version
+					all = append(all, e)
+					e.Version = wire.NFSVersion
+				}
+				if s.cfg.Versions&V3 == 0 {
+					continue
 				}
 				all = append(all, e)
 				if network == "tcp" {

@@ -82,7 +82,7 @@ func TestRegister(t *testing.T) {
 
 // TestRegistrations has listeners of both families, and of neither.
 func TestRegistrations(t *testing.T) {
-	s := &Server{}
+	s := &Server{cfg: Config{Versions: V3}}
 	for network, addrs := range map[string][]string{"rdma": {"[::1]:20049", "192.0.2.1:4242", "[::]:20049"}} {
 		for _, a := range addrs {
 			s.listeners = append(s.listeners, &listener{network: network, addr: netip.MustParseAddrPort(a)})
@@ -95,6 +95,17 @@ func TestRegistrations(t *testing.T) {
 	want := []string{"rdma6 ::1.78.81", "rdma 192.0.2.1.16.146", "rdma6 ::.78.81", "rdma 0.0.0.0.78.81"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+	s.listeners = s.listeners[:1]
+	for served, want := range map[Versions][]uint32{V3: {3}, V42: {4}, V3 | V41: {4, 3}} {
+		s.cfg.Versions = served
+		var vers []uint32
+		for _, e := range s.registrations() {
+			vers = append(vers, e.Version)
+		}
+		if !slices.Equal(vers, want) {
+			t.Errorf("%b: versions %v registered, want %v", served, vers, want)
+		}
 	}
 }
 
@@ -123,7 +134,7 @@ func TestRegisterWithNonsense(t *testing.T) {
 				_ = c.Close()
 			}
 			go runServe()
-			s := &Server{listeners: []*listener{{network: "rdma", addr: netip.MustParseAddrPort("[::1]:1")}}}
+			s := &Server{cfg: Config{Versions: V3}, listeners: []*listener{{network: "rdma", addr: netip.MustParseAddrPort("[::1]:1")}}}
 			if err := s.Register(t.Context(), ln.Addr().String()); err == nil {
 				t.Error("accepted")
 			}

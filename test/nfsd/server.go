@@ -10,8 +10,12 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/test/nfsd/v4"
+	"github.com/rdmafs/rdmafs/test/nfsd/v4/back"
+	"github.com/rdmafs/rdmafs/test/nfsd/v4/state"
 	"github.com/rdmafs/rdmafs/test/nfsd/vfs"
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcsecgss"
 )
 
 // Server serves exports. Its methods may be called from any goroutine.
@@ -21,6 +25,9 @@ type Server struct {
 	byID    map[uint32]*export
 	// again are exports by the ids that they were exported with anew; guarded by replacing.
 	again   map[uint32]*export
+	v4      *v4.Server     // nil if version 4 is not served
+	state   *state.Machine // likewise
+	back    *back.Caller   // likewise
 	lossy   bool
 	acl     bool // an export has access control lists
 	verf    atomic.Pointer[nfsclient.Verifier]
@@ -29,6 +36,8 @@ type Server struct {
 	locks   lockTable
 	answers sync.Map // of GRANTED_MSG under way: cookie to chan nlm.Stat
 	stats   counters
+	gss     *rpcsecgss.Server // nil without Kerberos
+	outer   transport.Handler // what transports call
 
 	crashMu sync.RWMutex
 	// replacing is held while the directory of an export is looked up and opened.
@@ -57,6 +66,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.MaxIO < minMaxIO || cfg.MaxIO > maxMaxIO {
 		return nil, fmt.Errorf("nfsd: largest READ and WRITE of %d bytes: not within %d to %d", cfg.MaxIO, minMaxIO, maxMaxIO)
 	}
+	if cfg.Versions == 0 {
+		cfg.Versions = V3
+	}
 	if cfg.Duplicates == 0 {
 		cfg.Duplicates = 4096
 	}
@@ -66,6 +78,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, byID: map[uint32]*export{}, again: map[uint32]*export{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.renew(true)
+	s.outer = s.guarded(s.wrapped())
 	if cfg.Callbacks != nil {
 		s.locks.grant = s.granted
 	}
@@ -76,6 +89,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if len(s.exports) == 0 {
 		return nil, errors.Join(errors.New("nfsd: nothing to export"), s.Close())
+	}
+	if cfg.Versions&(V41|V42) != 0 {
+		s.openV4()
 	}
 	return s, nil
 }
@@ -111,7 +127,10 @@ func (s *Server) renew(anew bool) {
 }
 
 // Handler serves the calls that a transport has received.
-func (s *Server) Handler() transport.Handler {
+func (s *Server) Handler() transport.Handler { return s.outer }
+
+// wrapped is what carries out calls.
+func (s *Server) wrapped() transport.Handler {
 	if s.cfg.Wrap != nil {
 		return s.cfg.Wrap((*handler)(s))
 	}
@@ -120,8 +139,8 @@ func (s *Server) Handler() transport.Handler {
 
 // Crash does what the crash and restart of the host would do, as far as clients
 // can tell: unstable writes of lossy exports that were not committed are lost,
-// the write verifier changes, the duplicate request cache is empty, locks are
-// forgotten, and every connection is lost. It returns when the listeners listen again at their
+// the write verifier changes, the duplicate request cache is empty, locks, sessions, what
+// was open and security contexts are forgotten, and every connection is lost. It returns when the listeners listen again at their
 // addresses. A hook must return the action Crash instead of calling it.
 func (s *Server) Crash() error {
 	s.lose()
@@ -136,12 +155,19 @@ func (s *Server) lose() {
 		e.all(func(e *export) { e.tree.Forget() })
 	}
 	s.locks.crash(s.cfg.Grace)
+	if s.state != nil {
+		s.state.Restart(s.cfg.Grace != 0)
+	}
+	if s.gss != nil {
+		s.gss.Forget()
+	}
 	s.stats.crashes.Add(1)
 }
 
 // runCrash is Crash out of a call that is itself to be lost.
-func (s *Server) runCrash() {
+func (s *Server) runCrash(end chan<- struct{}) {
 	defer s.running.Done()
+	defer close(end)
 	// What cannot listen again shows as a server that is down.
 	_ = s.relisten()
 }
@@ -159,6 +185,9 @@ func (s *Server) Close() error {
 	s.cancel()
 	s.running.Wait()
 	s.locks.close()
+	if s.back != nil {
+		s.back.Close()
+	}
 	s.life.Lock()
 	defer s.life.Unlock()
 	var errs []error

@@ -14,6 +14,8 @@ type Stats struct {
 	// those that never came, and GETACL and SETACL of NFSACL.
 	Calls uint64            `json:"calls"`
 	Procs map[string]uint64 `json:"procs"`
+	// Operations counts those of COMPOUNDs by name.
+	Operations map[string]uint64 `json:"operations,omitempty"`
 	// Locks counts the calls of NLM by procedure, likewise.
 	Locks map[string]uint64 `json:"locks,omitempty"`
 	// Duplicates counts calls answered from, or waiting in, the duplicate
@@ -75,6 +77,9 @@ func (s *Server) Stats() Stats {
 			}
 			st.Locks[lockProcNames[i]] = n
 		}
+	}
+	if s.v4 != nil {
+		st.Operations = s.v4.Counts()
 	}
 	for _, l := range s.all() {
 		if l.stats != nil {

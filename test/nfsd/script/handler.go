@@ -22,6 +22,9 @@ func (h handler) Serve(ctx context.Context, q *transport.Request) transport.Acce
 	if q.Prog != wire.NFSProgram {
 		return h.next.Serve(ctx, q)
 	}
+	if q.Vers == 4 {
+		return h.serve4(ctx, q)
+	}
 	h.mu.Lock()
 	r, thaw, frozen := h.r, h.thaw, h.frozen
 	h.mu.Unlock()

@@ -139,6 +139,7 @@ func (t *Tree) writeLocked(c *Cred, n *Node, fd int, off uint64, data []byte, ho
 		}
 		done, err = t.writeAs(c, fd, off, data, &ch.Before)
 	}
+	n.changes.Add(1)
 	if serr := t.stat(n, &ch.After); err == nil {
 		err = serr
 	}

@@ -150,6 +150,9 @@ func (t *Tree) beginChange(dir *Node, ch *Change) error {
 
 // endChange unlocks dir, and if err is nil makes the change durable.
 func (t *Tree) endChange(dir *Node, ch *Change, err error) error {
+	if err == nil {
+		dir.changes.Add(1)
+	}
 	serr := t.stat(dir, &ch.After)
 	dir.mu.Unlock()
 	if err != nil {
@@ -229,6 +232,7 @@ func (t *Tree) gone(dir *Node, name, handle string) {
 	if n == nil {
 		return
 	}
+	n.changes.Add(1)
 	var st Stat
 	// Stat drops what has no names left.
 	_ = t.Stat(n, &st)
@@ -281,10 +285,7 @@ func (t *Tree) Rename(c *Cred, fromDir *Node, fromName string, toDir *Node, toNa
 // rename is Rename with the directories locked.
 func (t *Tree) rename(c *Cred, fromDir *Node, fromName string, toDir *Node, toName string) error {
 	var st Stat
-	moved, merr := "", error(nil)
-	if !t.kernel {
-		moved, merr = t.handleOfName(fromDir.fd, fromName, &st)
-	}
+	moved, merr := t.handleOfName(fromDir.fd, fromName, &st)
 	victim, verr := t.handleOfName(toDir.fd, toName, &st)
 	id, err := t.as(c)
 	if err != nil {
@@ -303,6 +304,9 @@ func (t *Tree) rename(c *Cred, fromDir *Node, fromName string, toDir *Node, toNa
 	}
 	if verr == nil && victim != moved {
 		t.gone(toDir, toName, victim)
+	}
+	if merr == nil {
+		t.changed(moved)
 	}
 	if !t.kernel && merr == nil {
 		t.forgetChild(fromDir, fromName, moved)
@@ -340,6 +344,7 @@ func (t *Tree) Link(c *Cred, n, dir *Node, name string, st *Stat, ch *Change) er
 		id.drop()
 	}
 	if err == nil {
+		n.changes.Add(1)
 		if serr := t.Stat(n, st); serr != nil {
 			st.Mask = 0
 		} else {

@@ -29,7 +29,8 @@ type Node struct {
 	streams    []*dirStream // idle; guarded by ioMu
 	used       atomic.Uint32
 
-	access atomic.Pointer[verdict]
+	access  atomic.Pointer[verdict]
+	changes atomic.Uint32
 
 	// The rest is guarded by the shard's mutex.
 	refs       int

@@ -79,6 +79,7 @@ func (t *Tree) stat(n *Node, st *Stat) error {
 		t.nodes.drop(n)
 		return unix.ESTALE
 	}
+	st.Changes = n.changes.Load()
 	if n.pend != nil {
 		n.pend.amend(st)
 	}

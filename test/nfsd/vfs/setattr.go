@@ -91,6 +91,7 @@ func (t *Tree) setattrLocked(c *Cred, n *Node, fd int, s *SetAttr, guard *Guard,
 	}
 	if err == nil {
 		err = t.change(c, n.fd, fd, s, &ch.Before)
+		n.changes.Add(1)
 	}
 	if serr := t.stat(n, &ch.After); err == nil {
 		err = serr

@@ -8,7 +8,11 @@ import (
 )
 
 // Stat is a file's attributes as the kernel gives them.
-type Stat = unix.Statx_t
+type Stat struct {
+	unix.Statx_t // first: system calls write it
+	// Changes counts the changes made here of a file in use; see Change.
+	Changes uint32
+}
 
 // statMask asks for what a handle or attributes are made of.
 const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID

@@ -237,3 +237,6 @@ func (t *Tree) Close() error {
 	t.nodes.clear()
 	return first
 }
+
+// ReadOnly reports whether every change is refused.
+func (t *Tree) ReadOnly() bool { return t.cfg.ReadOnly }

@@ -62,7 +62,7 @@ func TestPending(t *testing.T) {
 			if bytesHeld != p.bytes {
 				t.Fatalf("seed %d: %d bytes held, %d counted", seed, bytesHeld, p.bytes)
 			}
-			st := Stat{Size: uint64(len(disk))}
+			st := Stat{Statx_t: unix.Statx_t{Size: uint64(len(disk))}}
 			p.amend(&st)
 			if st.Size != uint64(len(model)) {
 				t.Fatalf("seed %d: size %d, want %d", seed, st.Size, len(model))

@@ -1,4 +1,4 @@
-// Command rdmafs-nfsd serves directories over NFSv3, by TCP and by RDMA, until
+// Command rdmafs-nfsd serves directories over NFSv3, 4.1 and 4.2, by TCP and by RDMA, until
 // SIGTERM or SIGINT. When it is ready it prints a line
 //
 //	ready tcp=ADDRESS rdma=ADDRESS roce=ADDRESS
@@ -17,12 +17,14 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
+	"github.com/rdmafs/rdmafs/transport/rpcsecgss/krb5"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
 	"github.com/rdmafs/rdmafs/verbs/roce"
@@ -39,6 +41,8 @@ type options struct {
 	versions rpcrdma.Versions
 	readread bool
 	rpcbind  string
+	tls      nfsd.TLS
+	keytab   string
 	stats    bool
 	verbose  bool
 }
@@ -61,7 +65,7 @@ func parse(args []string) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("rdmafs-nfsd", flag.ContinueOnError)
 	f.Func("export", "`DIR[:option,…]` to export, may be repeated; options: ro, async, lossy, root_squash,\n"+
-		"no_root_squash, all_squash, anonuid=, anongid=, path=, id=, secure, inode_handles, acl", func(v string) error {
+		"no_root_squash, all_squash, anonuid=, anongid=, path=, id=, secure, inode_handles, acl, sec=FLAVOR[+FLAVOR…]", func(v string) error {
 		x, err := nfsd.ParseExport(v)
 		o.cfg.Exports = append(o.cfg.Exports, x)
 		return err
@@ -85,10 +89,29 @@ func parse(args []string) (*options, error) {
 		return nil
 	})
 	f.BoolVar(&o.readread, "readread", false, "open replies that fit nowhere else to the client, for RDMA Read and RDMA_DONE")
+	f.Func("vers", "`versions` of NFS to serve, of 3, 4.1 and 4.2, separated by commas; default: 3", func(v string) (err error) {
+		o.cfg.Versions, err = nfsd.ParseVersions(v)
+		return err
+	})
+	f.BoolVar(&o.cfg.Delegations, "delegations", false, "grant delegations to clients of version 4 that can be called back")
+	f.DurationVar(&o.cfg.Lease, "lease", 0, "`time` that a client of version 4 may be silent; default: 90s")
+	f.DurationVar(&o.cfg.Grace, "grace", 0, "`time` to reclaim locks and open files after a restart; default: none")
 	f.IntVar(&o.cfg.MaxIO, "maxio", 1<<20, "largest READ and WRITE, in `bytes`")
 	lossy := f.Bool("lossy", false, "keep unstable writes of every export in memory until COMMIT")
 	async := f.Bool("async", false, "answer changes of names before they are on disk, for every export")
+	sec := f.String("sec", "sys", "`flavors` of security for exports without sec=: sys, krb5, krb5i, krb5p, separated by commas")
+	f.StringVar(&o.keytab, "keytab", "", "`file` with the keys of the service nfs, for Kerberos; principals are users of this machine")
 	f.StringVar(&o.rpcbind, "rpcbind", "", "register with the rpcbind at this `socket or address`, like /run/rpcbind.sock")
+	f.StringVar(&o.tls.Cert, "tls-cert", "", "`file` with the certificate for TLS (RFC 9289), in PEM; with -tls-key")
+	f.StringVar(&o.tls.Key, "tls-key", "", "`file` with its private key")
+	f.StringVar(&o.tls.ClientCA, "tls-client-ca", "", "`file` with the authorities whose certificates clients must show")
+	f.Func("tls", "allow|require: whether NFS by TCP may come in clear text beside TLS; MOUNT and NLM always may (default allow)", func(v string) error {
+		if v != "allow" && v != "require" {
+			return errors.New("neither allow nor require")
+		}
+		o.tls.Require = v == "require"
+		return nil
+	})
 	f.BoolVar(&o.stats, "stats", false, "print the counters at the end")
 	f.BoolVar(&o.verbose, "v", false, "log connections on stderr")
 	if err := f.Parse(args); err != nil {
@@ -97,9 +120,33 @@ func parse(args []string) (*options, error) {
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
+	flavors, err := nfsd.ParseSecurity(*sec, ",")
+	if err != nil {
+		return nil, err
+	}
+	if o.keytab != "" {
+		acceptor, err := krb5.NewAcceptor(o.keytab, "nfs")
+		if err != nil {
+			return nil, err
+		}
+		o.cfg.Kerberos = &nfsd.Kerberos{Acceptor: acceptor, Users: nfsd.LocalUsers(acceptor.Realm())}
+	}
 	for i := range o.cfg.Exports {
+		x := &o.cfg.Exports[i]
+		if len(x.Security) == 0 {
+			x.Security = flavors
+		}
+		if o.keytab == "" && slices.ContainsFunc(x.Security, func(f uint32) bool { return f >= nfsd.SecKrb5 }) {
+			return nil, fmt.Errorf("export %s: Kerberos needs -keytab", x.Dir)
+		}
 		o.cfg.Exports[i].Lossy = o.cfg.Exports[i].Lossy || *lossy
 		o.cfg.Exports[i].Async = o.cfg.Exports[i].Async || *async
+	}
+	switch {
+	case o.tls.Cert != "" && o.tls.Key != "" && o.tcp != "":
+		o.cfg.TLS = &o.tls
+	case o.tls != nfsd.TLS{}:
+		return nil, errors.New("TLS needs -tls-cert and -tls-key, and -tcp")
 	}
 	if o.tcp == "" && o.rdma == "" && o.roce == "" {
 		return nil, errors.New("neither -tcp, nor -rdma, nor -roce: nothing to serve on")

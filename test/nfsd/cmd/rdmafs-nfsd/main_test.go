@@ -7,11 +7,13 @@ import (
 	"flag"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/test/realm"
 )
 
 func TestRun(t *testing.T) {
@@ -60,12 +62,28 @@ func TestRefusals(t *testing.T) {
 		{"-export", dir + ":nosuch"},
 		{"-export", dir + ":id=x"},
 		{"-export", dir + ":ro=1"},
+		{"-export", dir, "-vers", "4.0"},
 		{"-export", dir, "surplus"},
+		{"-export", dir, "-tls", "require"},
+		{"-export", dir, "-tls", "perhaps", "-tls-cert", "x", "-tls-key", "x"},
+		{"-export", dir, "-tls-cert", dir + "/none", "-tls-key", dir + "/none", "-tcp", "127.0.0.1:0", "-rdma", ""},
+		{"-export", dir, "-sec", "sys,lkey"},
+		{"-export", dir, "-sec", "krb5"},
+		{"-export", dir + ":sec=sys+krb5p"},
+		{"-export", dir, "-keytab", dir + "/none"},
 		{"-export", dir, "-rdma", "", "-tcp", "no such address"},
 		{"-export", dir, "-tcp", "127.0.0.1:0", "-rdma", "127.0.0.1:0", "-inline", "1000"},
 	} {
 		if err := run(args, io.Discard, nil); err == nil || errors.Is(err, flag.ErrHelp) {
 			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for list, want := range map[string]nfsd.Versions{"3": nfsd.V3, "4.2": nfsd.V42, "3,4.1,4.2": nfsd.V3 | nfsd.V41 | nfsd.V42} {
+		if o, err := parse([]string{"-vers", list}); err != nil || o.cfg.Versions != want {
+			t.Errorf("%s: %v, %v", list, o, err)
 		}
 	}
 }
@@ -82,5 +100,24 @@ func TestExportOptions(t *testing.T) {
 	}
 	if y := o.cfg.Exports[1]; y.Squash != nfsd.SquashAll || !y.Lossy || y.Async {
 		t.Errorf("%+v", y)
+	}
+}
+
+// TestSecurity: -sec is for exports that say nothing themselves.
+func TestSecurity(t *testing.T) {
+	r := realm.Start(t)
+	keytab := r.AddService(realm.Service)
+	dir := t.TempDir()
+	o, err := parse([]string{"-export", dir, "-export", dir + ":sec=krb5p+sys", "-sec", "krb5,krb5i", "-keytab", keytab})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]uint32{{nfsd.SecKrb5, nfsd.SecKrb5i}, {nfsd.SecKrb5p, nfsd.SecSys}} {
+		if got := o.cfg.Exports[i].Security; !slices.Equal(got, want) {
+			t.Errorf("export %d: %v, want %v", i, got, want)
+		}
+	}
+	if u, ok := o.cfg.Kerberos.Users("root@" + realm.Name); !ok || u.UID != 0 {
+		t.Errorf("root is %v, %v", u, ok)
 	}
 }
