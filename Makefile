@@ -60,15 +60,16 @@ test-all: export RDMAFS_TEST_ALL := 1
 test-all: test test-programs test-knfsd
 
 test-race:
-	CGO_ENABLED=1 RDMAFS_TEST_RACE=1 $(GO) test -race -timeout 25m ./...
+	CGO_ENABLED=1 RDMAFS_TEST_RACE=1 $(GO) test -race -timeout 90m ./...
 
 # Mounts under faults, held to a model. TORTURE=10m for less than an hour,
 # TORTURE_SEED=n to repeat a run, TORTURE_CELLS=regexp to choose fault/transport/kind,
 # each once if TORTURE is not given, TORTURE_LONG=1 for the long faults of an hour's run,
-# TORTURE_WORDS=fuse=ring or other mount options for every mount.
+# TORTURE_VERS=4.1 for other versions of NFS than 3 and 4.2, TORTURE_WORDS=fuse=ring or other
+# mount options for every mount.
 torture: setup build
 	$(GO) build -o $(BIN)/torture ./test/torture/cmd/torture
-	@$(BIN)/torture $${TORTURE:+-for $$TORTURE} -seed $${TORTURE_SEED:-0} -cells "$${TORTURE_CELLS:-}" $${TORTURE_LONG:+-long}
+	@$(BIN)/torture $${TORTURE:+-for $$TORTURE} -seed $${TORTURE_SEED:-0} -cells "$${TORTURE_CELLS:-}" $${TORTURE_LONG:+-long} $${TORTURE_VERS:+-vers $$TORTURE_VERS}
 
 # Everyday programs on two mounts of the embedded server; PROGRAMS="-quick", names of files in
 # test/programs/check, or -source SERVER:/EXPORT -words OPTIONS for another server.

@@ -18,7 +18,8 @@ import (
 const statsHelp = `Show how a mount's calls travelled, how often the cache has answered in their place, and what
 each procedure has cost: calls, errors, resends, bytes, and the mean, the median and the 99th
 percentile of the times that calls were queued here, were on their way (RTT), and took
-altogether. Times are known to an eighth.
+altogether. Times are known to an eighth. NFS version 4 has one procedure, COMPOUND: its calls are
+counted by the operation that each is made for, as in /proc/self/mountstats.
 
 With --interval each report is of what has happened since the one before; the first is of the
 time since the mount.`

@@ -3,6 +3,7 @@ package checkup
 import (
 	"context"
 	"net/netip"
+	"strings"
 
 	"github.com/rdmafs/rdmafs/fs"
 	"github.com/rdmafs/rdmafs/fs/ring"
@@ -10,6 +11,7 @@ import (
 	"github.com/rdmafs/rdmafs/internal/mount"
 	"github.com/rdmafs/rdmafs/internal/providers"
 	"github.com/rdmafs/rdmafs/internal/session"
+	"github.com/rdmafs/rdmafs/transport/rpcsecgss/krb5"
 	"github.com/rdmafs/rdmafs/verbs/rdmadev"
 )
 
@@ -19,7 +21,10 @@ func Case(cfg session.Config, words string) *doctor.Case {
 	cfg.Log = nil // the report says what there is to say
 	posix, flock := cfg.Options.ServerLocks()
 	version := uint32(3)
-	if cfg.Options.Minors() != nil {
+	switch {
+	case len(cfg.Options.Versions()) > 1:
+		version = 0
+	case cfg.Options.Minors() != nil:
 		version = 4
 	}
 	return &doctor.Case{
@@ -46,7 +51,27 @@ func Case(cfg session.Config, words string) *doctor.Case {
 			}
 			return exports, err
 		},
-		Explain: session.Explain,
+		Explain:  session.Explain,
+		Kerberos: kerberos(&cfg),
+	}
+}
+
+// kerberos looks at what a mount with Kerberos needs; nil for others.
+func kerberos(cfg *session.Config) func(ctx context.Context) []doctor.Finding {
+	if !strings.HasPrefix(cfg.Options.Sec, "krb5") {
+		return nil
+	}
+	return func(ctx context.Context) []doctor.Finding {
+		cf, err := session.Kerberos(ctx, cfg)
+		if err != nil {
+			return []doctor.Finding{{Name: "configuration", Err: err}}
+		}
+		found := krb5.NewClient(cf).Examine(ctx)
+		all := make([]doctor.Finding, len(found))
+		for i, f := range found {
+			all[i] = doctor.Finding(f)
+		}
+		return all
 	}
 }
 

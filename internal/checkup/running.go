@@ -20,6 +20,9 @@ func Running(r *status.Report) *doctor.Report {
 		step("daemon", doctor.OK, "", "process %d answers, NFS version %s over %s", r.PID, r.Version, r.Transport),
 		server(r),
 	}
+	if r.State.NFS4 != nil {
+		steps = append(steps, state4(r.State.NFS4))
+	}
 	waits := doctor.OK
 	detail := "nothing waits for the server"
 	if n := len(r.State.Requests); n > 0 {
@@ -78,6 +81,16 @@ func server(r *status.Report) doctor.Step {
 		return step("server", doctor.OK, "", "%s is connected, %d calls wait%s", r.Server, len(st.Calls), since)
 	}
 	return step("server", doctor.OK, "", "%s is connected%s", r.Server, since)
+}
+
+// state4 says whether the server knows what the mount has opened and locked.
+func state4(n *status.NFS4) doctor.Step {
+	if l := n.LastRecovery; l != nil && (n.Recovering || l.Ended.IsZero()) {
+		return step("session", doctor.Warning, "a server that was restarted gives back what its clients had within its lease; the log says what it is at (rdmafs log)",
+			"calls wait since %s until the session and the state of %d open files and %d locks are got back: %s", l.Began.Format(time.DateTime), n.Openings, n.Locks, l.Why)
+	}
+	return step("session", doctor.OK, "", "%d of %d slots in use, %d calls wait for one; the server keeps %d open files and %d locks; lost and got back %d times",
+		n.SlotsInUse, n.SlotsUsable, n.CallsWaiting, n.Openings, n.Locks, n.Recoveries)
 }
 
 func step(name string, s doctor.Status, remedy, format string, args ...any) doctor.Step {

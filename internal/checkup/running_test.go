@@ -2,6 +2,7 @@ package checkup
 
 import (
 	"testing"
+	"time"
 
 	"github.com/rdmafs/rdmafs/internal/doctor"
 	"github.com/rdmafs/rdmafs/internal/status"
@@ -18,6 +19,12 @@ func TestRunning(t *testing.T) {
 		{"", "", func(r *status.Report) { r.Calls.Resends, r.Calls.Timeouts = 5, 5; r.State.LastError = "cut" }},
 		{"", "", func(r *status.Report) { r.State.Requests = []status.Request{{Seconds: 1}} }},
 		{"", "", func(r *status.Report) { r.State.State = status.StateWaiting }},
+		{"", "", func(r *status.Report) {
+			r.State.NFS4 = &status.NFS4{Recoveries: 1, LastRecovery: &status.Recovery{Why: "BADSESSION", Ended: time.Now()}}
+		}},
+		{"session", doctor.Warning, func(r *status.Report) {
+			r.State.NFS4 = &status.NFS4{Recovering: true, LastRecovery: &status.Recovery{Why: "BADSESSION"}}
+		}},
 		{"requests", doctor.Warning, func(r *status.Report) { r.State.Requests = []status.Request{{Seconds: longWait}} }},
 		{"server", doctor.Failure, func(r *status.Report) { r.State.State = status.StateNotConnected }},
 		{"server", doctor.Failure, func(r *status.Report) { r.State.State = status.StateNotResponding }},

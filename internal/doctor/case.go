@@ -17,7 +17,7 @@ type Case struct {
 	Target, Host, Export string
 	// Words are the mount options as given.
 	Words string
-	// Version is that of NFS, 3 or 4.
+	// Version is that of NFS, 3 or 4, and 0 for the highest that the server has.
 	Version uint32
 	// Timeout bounds each attempt to connect and what is asked over the connection.
 	Timeout time.Duration
@@ -47,6 +47,8 @@ type Case struct {
 
 	Resolve func(ctx context.Context) ([]netip.Addr, error)
 	Route   func(to netip.Addr) (rdmadev.Route, error)
+	// Kerberos looks at what calls with sec=krb5 and the like need; nil with other options.
+	Kerberos func(ctx context.Context) []Finding
 	// Ways are all ways to the server, those that the mount may take in the
 	// order in which it tries them.
 	Ways []Way
@@ -102,6 +104,8 @@ type Contact interface {
 	Connect(ctx context.Context) (transport.Link, error)
 	// Terms are what set-up settled; nil where there is nothing to settle.
 	Terms(l transport.Link) *Terms
+	// Encryption is what the connection agreed on; nil where it is in clear text.
+	Encryption() *Encryption
 	// Versions asks for the versions of RPC-over-RDMA, on a connection of its
 	// own.
 	Versions(ctx context.Context) (low, high uint32, err error)
@@ -109,12 +113,22 @@ type Contact interface {
 	// detail is what the server said. Links must have been closed; of the
 	// above, nothing may follow.
 	Mount(ctx context.Context) (detail string, err error)
+	// Compounds are the calls of NFS version 4 so far, which Mount and Client have made; none with version 3.
+	Compounds() []Compound
 	// Client is the export, once Mount has succeeded.
 	Client() nfsclient.Client
 	// LoweredMTU is the path MTU that was found to be the largest that passes, 0
 	// if the route's is good.
 	LoweredMTU() int
 	Close()
+}
+
+// Compound is a call of NFS version 4: the operation that it was made for, by name, and what became of it.
+type Compound struct {
+	Op string
+	// Status is the server's answer by name, without NFS4ERR_; "" for success. Err is why there was none.
+	Status string
+	Err    error
 }
 
 // Terms are what set-up of an RDMA connection settled, and credits.
@@ -128,6 +142,15 @@ type Terms struct {
 	AgreeInvalidate bool `json:"remote_invalidation_agreed"`
 	Asked           int  `json:"credits_asked"`
 	Granted         int  `json:"credits_granted"`
+}
+
+// Encryption is how a connection is encrypted.
+type Encryption struct {
+	// What tells of it. Until is when the first of the server's certificates ends.
+	What  string    `json:"what"`
+	Until time.Time `json:"until"`
+	// ExposedKey is the file of this host's private key, if others may read it.
+	ExposedKey string `json:"exposed_key,omitempty"`
 }
 
 // Export is a line of the server's list.

@@ -13,7 +13,7 @@
 // A step is a value (report.go); printing is separate (render.go). The groups of
 // steps: machine.go (FUSE, limits, providers), devices.go (libraries, modules, RDMA
 // devices), network.go (names, routes), attempt.go and ways.go (connections, RPC),
-// export.go (MOUNT and the trial), rights.go (what the caller may do in the export),
+// export.go (MOUNT and the trial), version4.go (what version 4 has in place of MOUNT), rights.go (what the caller may do in the export),
 // transfer.go (data both ways), locks.go (NLM). examine.go puts them in order. They change one thing
 // in a server's export, and only if the Case allows it: a file with a name of its own
 // is made, written, read, locked and removed.

@@ -14,12 +14,14 @@ type examination struct {
 	rdma   []rdmadev.Device // of this machine
 	show   func(Section)
 	found  []attempt // one for each of Ways
+	// version is Case.Version, or what the server turns out to have.
+	version uint32
 }
 
 // Examine makes all steps in order. show is called with each section when it is
 // complete.
 func Examine(ctx context.Context, c *Case, show func(Section)) *Report {
-	e := &examination{Case: c, report: Report{Target: c.Target}, rdma: c.Devices.Devices(), show: show}
+	e := &examination{Case: c, report: Report{Target: c.Target}, rdma: c.Devices.Devices(), show: show, version: c.Version}
 	e.put(e.machine())
 	e.put(e.devices())
 	if c.Target == "" {
@@ -32,6 +34,7 @@ func Examine(ctx context.Context, c *Case, show func(Section)) *Report {
 		e.conclude("", "mount would fail")
 		return &e.report
 	}
+	e.put(e.kerberos(ctx))
 	e.connectAll(ctx, addrs)
 	defer e.closeAll()
 	for _, s := range e.ways(ctx) {

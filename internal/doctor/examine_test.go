@@ -262,3 +262,22 @@ func TestSummarize(t *testing.T) {
 		}
 	}
 }
+
+// TestKerberosSection: what a mount with Kerberos lacks keeps it from succeeding, and has its
+// remedy; other mounts have no such section.
+func TestKerberosSection(t *testing.T) {
+	r := newRig(t, rdmadevtest.RXE)
+	for _, l := range lines(r.examine(t)) {
+		if strings.HasPrefix(l, "Kerberos") {
+			t.Errorf("%s, without Kerberos", l)
+		}
+	}
+	r.Kerberos = func(context.Context) []Finding {
+		return []Finding{{Name: "realm", Detail: "A.LAN"}, {Name: "clock", Err: errors.New("ten minutes; set it")}}
+	}
+	report := r.examine(t)
+	got := lines(report)
+	if !slices.Contains(got, "Kerberos|realm|ok") || !slices.Contains(got, "Kerberos|clock|failure") || report.OK || !strings.Contains(report.Verdict, "ten minutes") {
+		t.Errorf("%q, %s", got, report.Verdict)
+	}
+}

@@ -37,9 +37,18 @@ func (e *examination) export(ctx context.Context) Section {
 	mountCtx, cancel := context.WithTimeout(ctx, e.Timeout)
 	defer cancel()
 	detail, err := way.contact.Mount(mountCtx)
+	steps := e.steps4(way.contact, err)
+	s.add(steps...)
 	if err != nil {
-		s.add(e.failed("admission", err))
+		if n := len(steps); n > 0 && steps[n-1].Status == Failure {
+			s.add(skipped("admission", "see above"))
+		} else {
+			s.add(e.failed("admission", err))
+		}
 		return s
+	}
+	if e.Version == 0 && !strings.HasPrefix(way.contact.Client().Info().Version, "4") {
+		e.version = 3
 	}
 	s.add(ok("admission", fmt.Sprintf("over %s: %s", way.Name, detail)))
 	s.add(e.data(ctx, way.contact)...)
@@ -49,7 +58,7 @@ func (e *examination) export(ctx context.Context) Section {
 // list asks for the export list, which servers may keep to themselves.
 func (e *examination) list(ctx context.Context, at netip.Addr) Step {
 	const name = "export list"
-	if e.Version == 4 {
+	if e.version == 4 {
 		return skipped(name, "NFS version 4 has none: mount the root (/) and look around")
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.Timeout)

@@ -31,6 +31,9 @@ type fakeWay struct {
 	connected                            netip.Addr
 	export                               *fakeExport
 	lowered                              int
+	version                              uint32
+	compounds                            []Compound // that Mount makes
+	encryption                           *Encryption
 }
 
 func (w *fakeWay) way(name string, chosen bool) Way {
@@ -62,6 +65,8 @@ func (c *fakeContact) Connect(ctx context.Context) (transport.Link, error) {
 
 func (c *fakeContact) Terms(transport.Link) *Terms { return c.w.terms }
 
+func (c *fakeContact) Encryption() *Encryption { return c.w.encryption }
+
 func (c *fakeContact) Versions(context.Context) (uint32, uint32, error) { return 1, 2, c.w.versions }
 
 func (c *fakeContact) Mount(context.Context) (string, error) {
@@ -70,6 +75,8 @@ func (c *fakeContact) Mount(context.Context) (string, error) {
 	}
 	return "NFS version 3", c.w.mount
 }
+
+func (c *fakeContact) Compounds() []Compound { return c.w.compounds }
 
 func (c *fakeContact) Client() nfsclient.Client { return c.w.export }
 
@@ -83,7 +90,7 @@ type fakeLink struct {
 }
 
 func (l *fakeLink) Exchange(_ context.Context, _ uint32, c *transport.Call) error {
-	if c.Prog != 100003 || c.Vers != 3 || c.Proc != 0 {
+	if c.Prog != 100003 || c.Vers != max(l.w.version, 3) || c.Proc != 0 {
 		return fmt.Errorf("a call of program %d, procedure %d", c.Prog, c.Proc)
 	}
 	return l.w.call

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -32,6 +33,24 @@ func (t *Times) String() string {
 }
 
 func micro(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/1e3) }
+
+// nfsVersion is the version of NFS to call over a way: where the server is to choose, 4 if it has that. A mount takes
+// that of its way.
+func (e *examination) nfsVersion(ctx context.Context, c *attempt) (uint32, error) {
+	if e.Version != 0 {
+		return e.Version, nil
+	}
+	version := uint32(4)
+	err := c.link.Exchange(ctx, 0, &transport.Call{Prog: nfsProgram, Vers: version})
+	var rpc *transport.RPCError
+	if errors.As(err, &rpc) && !rpc.Denied && rpc.Code == uint32(transport.ProgMismatch) {
+		version, err = 3, nil
+	}
+	if c.Chosen && e.version == 0 && err == nil {
+		e.version = version
+	}
+	return version, err
+}
 
 // roundTrips times NULL calls on a link of its own.
 func roundTrips(ctx context.Context, l transport.Link, version uint32) (*Times, error) {

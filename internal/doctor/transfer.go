@@ -35,6 +35,13 @@ func (e *examination) data(all context.Context, c Contact) (steps []Step) {
 		d.create(ctx)
 	}
 	steps = append(steps, d.step())
+	if e.version == 4 {
+		step, grace := e.grace(c, d)
+		if steps = append(steps, step...); grace {
+			return steps
+		}
+		steps = append(steps, e.owners(ctx, c, d)...)
+	}
 	if d.file != "" {
 		defer d.remove()
 	}

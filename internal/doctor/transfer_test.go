@@ -30,6 +30,8 @@ type fakeExport struct {
 	held   map[nfsclient.Handle]bool
 	tested []nfsclient.Handle
 	opens  int // that were not closed
+	// chown is how SETATTR ends.
+	chown error
 
 	made     map[string][]byte
 	creates  int
@@ -64,6 +66,13 @@ func (x *fakeExport) Create(_ context.Context, _ nfsclient.Cred, dir nfsclient.H
 	}
 	x.made[name] = nil
 	return nfsclient.Made{Handle: nfsclient.Handle(name), Attr: nfsclient.Attr{UID: x.owner}}, nil
+}
+
+func (x *fakeExport) SetAttr(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, _ nfsclient.OpenState, s nfsclient.SetAttr) (nfsclient.Wcc, error) {
+	if _, made := x.made[string(h)]; !made || s.UID == nil || *s.UID != x.owner {
+		return nfsclient.Wcc{}, errors.New("another's file is given away")
+	}
+	return nfsclient.Wcc{}, x.chown
 }
 
 func (x *fakeExport) Remove(_ context.Context, _ nfsclient.Cred, _ nfsclient.Handle, name string) (nfsclient.Wcc, error) {

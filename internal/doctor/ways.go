@@ -70,9 +70,16 @@ func (e *examination) measure(ctx context.Context, c *attempt) Section {
 		return s
 	}
 	s.add(ok("connection", "established"))
+	if t := c.contact.Encryption(); t != nil {
+		s.add(encryption(t)...)
+	}
 	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
 	defer cancel()
-	rtt, err := roundTrips(ctx, c.link, e.Version)
+	version, err := e.nfsVersion(ctx, c)
+	var rtt *Times
+	if err == nil {
+		rtt, err = roundTrips(ctx, c.link, version)
+	}
 	if err != nil {
 		c.err = err
 	}
@@ -93,6 +100,22 @@ func (e *examination) measure(ctx context.Context, c *attempt) Section {
 	}
 	s.add(Step{Name: "NULL call", Status: OK, Detail: rtt.String(), Facts: rtt})
 	return s
+}
+
+// soonOver is how long before its end a certificate is worth a warning.
+const soonOver = 14 * 24 * time.Hour
+
+// encryption tells of TLS.
+func encryption(t *Encryption) []Step {
+	st := Step{Name: "encryption", Status: OK, Detail: t.What, Facts: t}
+	if left := time.Until(t.Until); left < soonOver {
+		st.Status, st.Remedy = Warning, fmt.Sprintf("renew the server's certificate: it ends in %d hours, and connections are not made any more then", int(left.Hours()))
+	}
+	steps := []Step{st}
+	if t.ExposedKey != "" {
+		steps = append(steps, warning("private key", "other users may read "+t.ExposedKey, "chmod 600 "+t.ExposedKey))
+	}
+	return steps
 }
 
 func privateData(t *Terms) Step {

@@ -28,6 +28,7 @@ type Mount struct {
 // it.
 func At(ctx context.Context, cfg session.Config, dir string) (*Mount, error) {
 	kernel := fs.NewKernel()
+	cfg.MountPoint = dir
 	s, err := session.Open(ctx, cfg, kernel)
 	if err != nil {
 		return nil, err

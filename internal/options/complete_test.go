@@ -51,7 +51,7 @@ func TestCompletedParses(t *testing.T) {
 		_, values := options.Complete(c.Word)
 		for _, v := range values {
 			// Options that complete another one stand behind it.
-			if _, err := options.Parse([]string{"vers=4", v.Word}); err != nil {
+			if _, err := options.Parse([]string{"vers=4,proto=tcp", v.Word}); err != nil {
 				t.Errorf("%s is offered: %v", v.Word, err)
 			}
 		}

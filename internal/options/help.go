@@ -2,6 +2,7 @@ package options
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -40,7 +41,7 @@ func Help() string {
 		case o.Value == "":
 			meaning += " (default)"
 		default:
-			meaning += " (default: " + strings.Join(defaults, " ") + ")"
+			meaning += " (default: " + strings.Join(slices.Compact(defaults), " ") + ")"
 		}
 		writeRow(&b, strings.Join(usage, ", "), meaning)
 	}

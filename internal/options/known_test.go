@@ -17,7 +17,7 @@ nofsc nosoftreval vers=3 nfsvers=3 vers=3.0 v3 vers=4 vers=4.1 nfsvers=4.2 v4 v4
 noalignwrite nconnect=16 sloppy addr=10.0.0.5
 ro rw suid nosuid dev nodev exec noexec sync async dirsync atime noatime relatime diratime nodiratime defaults auto noauto user user=joe nouser
 users nousers owner noowner group nogroup nofail _netdev comment=x silent loud x-systemd.automount x-systemd.requires=network-online.target X-mount.mkdir
-allow_other default_permissions auto_unmount rdirplus rdirplus=force rdirplus=none nordirplus forcerdirplus remoteports=10.0.0.1-10.0.0.8~10.0.1.1 remoteports=dns localports=10.0.0.9~fe80::1 spread_reads spread_writes fsname=x subtype=rdmafs debug nodebug noidlexprt`
+allow_other default_permissions auto_unmount rdirplus rdirplus=force rdirplus=none nordirplus forcerdirplus remoteports=10.0.0.1-10.0.0.8~10.0.1.1 remoteports=dns localports=10.0.0.9~fe80::1 spread_reads spread_writes fsname=x subtype=rdmafs debug nodebug noidlexprt sec=krb5 sec=krb5i sec=krb5p`
 
 // nearly are taken with another value, of which Notes tells.
 var nearly = map[string]func(*Options){
@@ -39,13 +39,13 @@ var declined = map[string]string{
 	"migration":                         "followed",
 	"trunkdiscovery":                    "addresses",
 	"proto=udp proto=udp6 udp udp6":     "UDP",
-	"sec=krb5 sec=krb5i sec=krb5p":      "Kerberos",
 	"fsc fsc=x":                         "disk",
 	"softreval":                         "beyond its time",
 	"write=eager write=wait write=lazy": "fsync",
 	"fatal_neterrors=none":              "made anew",
-	"xprtsec=tls xprtsec=mtls":          "none",
-	"cert_serial=1 privkey_serial=1":    "encrypted",
+	"xprtsec=tls xprtsec=mtls":          "RFC 9289 has no form for RDMA",
+	"xprtsec=yes":                       "wants one of",
+	"cert_serial=1 privkey_serial=1":    "xprtsec_cert",
 	"alignwrite":                        "kernel",
 	"mountproto=udp mountproto=udp6":    "tcp",
 	"mountvers=1 mountvers=2":           "wants one of 3",
@@ -107,7 +107,8 @@ func TestKnownOptions(t *testing.T) {
 }
 
 // own are rdmafs' own options, which TestParse tries.
-var own = []string{"rdma", "rdmadev", "reg", "srcaddr", "nlmport", "noddp", "crc", "inline", "rdmavers", "msgp", "ccp", "readread", "fuse", "nodebug", "remount", "log", "logfile", "logformat", "slow", "metrics", "pprof"}
+var own = []string{"rdma", "rdmadev", "reg", "srcaddr", "nlmport", "noddp", "crc", "inline", "rdmavers", "msgp", "ccp", "readread", "fuse", "nodebug", "remount", "log", "logfile", "logformat", "slow", "metrics", "pprof",
+	"xprtsec_ca", "xprtsec_cert", "xprtsec_key", "krb5_keytab", "krb5_principal", "krb5_ccache"}
 
 // TestAllThatIsWrong: one error has every bad word, and what was most likely meant.
 func TestAllThatIsWrong(t *testing.T) {

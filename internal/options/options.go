@@ -33,8 +33,10 @@ type Options struct {
 	ReadRead               bool
 	RDMADev                string
 	SrcAddr                netip.Addr
-	Reg                    string // "window", "region", or "" for what the adapter has
-	ReadOnly               bool
+	// XprtSec is "none", "tls" or "mtls"; the others are absolute paths, "" for those of tlshd.
+	XprtSec, XprtCA, XprtCert, XprtKey string
+	Reg                                string // "window", "region", or "" for what the adapter has
+	ReadOnly                           bool
 	// AllowOther, DefaultPermissions, Fuse and Over are for the FUSE mount; Over is
 	// "dev" or "ring".
 	AllowOther, DefaultPermissions bool
@@ -69,6 +71,9 @@ type Options struct {
 	NoCTO       bool
 	// NoResvPort connects from ports above 1023 even where this process may use others.
 	NoResvPort bool
+	// Sec is "sys", "krb5", "krb5i" or "krb5p"; "": what the server takes, sys before others.
+	// Keytab, Principal and CCache say where tickets come from; "": the usual places.
+	Sec, Keytab, Principal, CCache string
 	// IPv6 uses IPv6 addresses of the server alone.
 	IPv6 bool
 	// Addr is the server's address, MountHost that of MOUNT and rpcbind by name or
@@ -132,6 +137,7 @@ func Default() Options {
 		NConnect: 1,
 		Inline:   8192,
 		RDMAVers: "1",
+		XprtSec:  "none",
 		Over:     "dev",
 		AcRegMin: 3 * time.Second, AcRegMax: 60 * time.Second,
 		AcDirMin: 30 * time.Second, AcDirMax: 60 * time.Second,
@@ -189,8 +195,21 @@ func (o *Options) parse(lists []string) error {
 	if o.AcRegMin > o.AcRegMax || o.AcDirMin > o.AcDirMax {
 		bad = append(bad, "acregmin and acdirmin may not exceed acregmax and acdirmax")
 	}
+	if o.Encrypted() && o.Proto != "tcp" {
+		bad = append(bad, fmt.Sprintf("xprtsec=%s goes with proto=tcp, which must be given, too: RFC 9289 has no form for RDMA", o.XprtSec))
+	}
+	ofTLS := func(word string) bool { return strings.HasPrefix(word, "xprtsec_") }
+	if !o.Encrypted() && slices.ContainsFunc(words, ofTLS) && !slices.Contains(words, "xprtsec=none") {
+		bad = append(bad, "xprtsec_ca, xprtsec_cert and xprtsec_key go with xprtsec=tls or xprtsec=mtls, without which nothing is encrypted")
+	}
+	if (o.XprtCert == "") != (o.XprtKey == "") {
+		bad = append(bad, "xprtsec_cert and xprtsec_key go together")
+	}
 	return wrong(unknown, bad)
 }
+
+// Encrypted reports whether NFS goes by TLS.
+func (o *Options) Encrypted() bool { return o.XprtSec == "tls" || o.XprtSec == "mtls" }
 
 // split is the words of all lists.
 func split(lists []string) (words []string) {

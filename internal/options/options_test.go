@@ -19,6 +19,12 @@ func TestParse(t *testing.T) {
 		{[]string{""}, func(*Options) {}},
 		{[]string{"proto=tcp,port=1234"}, func(o *Options) { o.Proto, o.Port = "tcp", 1234 }},
 		{[]string{"tcp"}, func(o *Options) { o.Proto = "tcp" }},
+		{[]string{"xprtsec=tls,proto=tcp"}, func(o *Options) { o.Proto, o.XprtSec = "tcp", "tls" }},
+		{[]string{"tcp6,xprtsec=mtls,xprtsec_ca=/a,xprtsec_cert=/c,xprtsec_key=/k"}, func(o *Options) {
+			o.Proto, o.IPv6, o.XprtSec, o.XprtCA, o.XprtCert, o.XprtKey = "tcp", true, "mtls", "/a", "/c", "/k"
+		}},
+		{[]string{"xprtsec=tls,xprtsec=none"}, func(*Options) {}},
+		{[]string{"xprtsec=tls,xprtsec_ca=/a", "xprtsec=none"}, func(o *Options) { o.XprtCA = "/a" }},
 		{[]string{"tcp", "rdma"}, func(*Options) {}},
 		{[]string{"rdmavers=auto"}, func(o *Options) { o.RDMAVers = "auto" }},
 		{[]string{"rdmavers=2", "rdmavers=1"}, func(*Options) {}},
@@ -47,8 +53,13 @@ func TestParse(t *testing.T) {
 		{[]string{"fuse=ring"}, func(o *Options) { o.Over = "ring" }},
 		{[]string{"fuse=ring,fuse=auto"}, func(o *Options) { o.Over = "dev" }},
 		{[]string{"_netdev,noauto,x-systemd.automount,x-foo=bar,comment=a b,nofail,defaults"}, func(*Options) {}},
-		{[]string{"sec=sys,mountproto=tcp,mountvers=3,lookupcache=all,cto,fg,intr,nointr,lock,local_lock=none"}, func(*Options) {}},
+		{[]string{"mountproto=tcp,mountvers=3,lookupcache=all,cto,fg,intr,nointr,lock,local_lock=none"}, func(*Options) {}},
 		{[]string{"nolock"}, func(o *Options) { o.NoLock = true }},
+		{[]string{"sec=krb5p", "sec=sys"}, func(o *Options) { o.Sec = "sys" }},
+		{[]string{"sec=krb5i,krb5_keytab=FILE:/etc/nfs.keytab,krb5_principal=alice@A.LAN,krb5_ccache=DIR:/run/user/%{uid}/krb5cc"}, func(o *Options) {
+			o.Sec, o.Keytab, o.Principal, o.CCache = "krb5i", "/etc/nfs.keytab", "alice@A.LAN", "DIR:/run/user/%{uid}/krb5cc"
+		}},
+		{[]string{"krb5_ccache=/tmp/cc,krb5_keytab=/k"}, func(o *Options) { o.CCache, o.Keytab = "/tmp/cc", "/k" }},
 		{[]string{"nolock,local_lock=flock", "lock"}, func(o *Options) { o.LocalLock = "flock" }},
 		{[]string{"nosuid,nodev,noexec"}, func(o *Options) { o.Fuse = []string{"nosuid", "nodev", "noexec"} }},
 		{[]string{"vers=3", "nfsvers=3"}, func(*Options) {}},
@@ -78,9 +89,20 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		"timeo=-1":               `"timeo=-1"`,
 		"soft=yes":               `"soft=yes"`,
 		"vers=4.3":               `"vers=4.3"`,
-		"sec=krb5":               `"sec=krb5"`,
+		"sec=krb6":               `"sec=krb6"`,
+		"sec":                    `"sec"`,
+		"krb5_keytab=nfs.keytab": `"krb5_keytab=nfs.keytab"`,
+		"krb5_keytab":            `"krb5_keytab"`,
+		"krb5_ccache=FILE:cc":    `"krb5_ccache=FILE:cc"`,
+		"krb5_ccache=KCM:":       `"krb5_ccache=KCM:"`,
+		"krb5_ccache=cc":         `"krb5_ccache=cc"`,
+		"krb5_principal=":        `"krb5_principal="`,
 		"readread=1":             `"readread=1"`,
 		"rdmavers=3":             `"rdmavers=3"`,
+		"xprtsec=tls,rdma":       "xprtsec=tls goes with proto=tcp",
+		"tcp,xprtsec_ca=ca.pem":  `"xprtsec_ca=ca.pem"`,
+		"tcp,xprtsec_key=/k":     "go together",
+		"tcp,xprtsec_ca=/a":      "go with xprtsec=tls",
 		"rdmavers":               `"rdmavers"`,
 		"msgp":                   `"msgp"`,
 		"msgp=64":                `"msgp=64"`,
@@ -99,6 +121,11 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 
 // TestHelpNamesEveryOption keeps --help and the table the same.
 func TestHelpNamesEveryOption(t *testing.T) {
+	for _, says := range []string{"(default: 3)", "(default: 3 60 30 60)"} { // of names of one option, and of several in one row
+		if !strings.Contains(Help(), says) {
+			t.Errorf("--help has no %q", says)
+		}
+	}
 	known := map[string]bool{}
 	for name := range byName {
 		known[name] = true
@@ -121,7 +148,8 @@ func TestHelpNamesEveryOption(t *testing.T) {
 // once.
 func TestDefaults(t *testing.T) {
 	// Defaults that no value of the option stands for.
-	other := []string{"rdmadev", "reg", "srcaddr", "addr", "mounthost", "mountaddr", "fsname", "retry", "port", "mountport", "nlmport", "rsize", "wsize"}
+	other := []string{"rdmadev", "reg", "srcaddr", "addr", "mounthost", "mountaddr", "fsname", "retry", "port", "mountport", "nlmport", "rsize", "wsize", "sec",
+		"xprtsec_ca", "xprtsec_cert", "xprtsec_key", "krb5_keytab", "krb5_principal", "krb5_ccache"}
 	seen := map[string]bool{}
 	for _, o := range Table {
 		if seen[o.Name] {

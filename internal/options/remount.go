@@ -34,12 +34,14 @@ func (o Options) Remounted(list string) (Options, error) {
 	if err := n.parse([]string{list}); err != nil {
 		return o, err
 	}
+	n.keepVersion(&o)
 	n.Fuse = append(append([]string(nil), o.Fuse...), n.Fuse...)
 	var fixed []string
 	for word := range strings.SplitSeq(list, ",") {
 		one := o
 		// What parse has taken as part of the whole list it takes alone, but for contradictions.
 		_ = one.parse([]string{word})
+		one.keepVersion(&o)
 		if !reflect.DeepEqual(one.fixed(), o.fixed()) {
 			fixed = append(fixed, word)
 		}
@@ -48,6 +50,13 @@ func (o Options) Remounted(list string) (Options, error) {
 		return o, fmt.Errorf("mount options that cannot be changed: %s (unmount, and mount again)", strings.Join(fixed, ", "))
 	}
 	return n, nil
+}
+
+// keepVersion has the version of a mount stay what was found for it, where the server was to decide.
+func (n *Options) keepVersion(o *Options) {
+	if n.Vers == versAuto {
+		n.Vers = o.Vers
+	}
 }
 
 // fixed is o without what a remount changes.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,10 +139,30 @@ const noUDP = "NFS is not spoken over UDP, which loses data at today's speeds (p
 
 // sec takes the one flavor of security.
 func sec(o *Options, v string, has bool) error {
-	if strings.HasPrefix(v, "krb5") {
-		return errors.New("security by Kerberos is not spoken: the server must export with sec=sys")
+	return oneOf([]string{"sys", "krb5", "krb5i", "krb5p"}, func(o *Options, v string) { o.Sec = v })(o, v, has)
+}
+
+// keytab takes the path of a keytab, with or without FILE: in front.
+func keytab(o *Options, v string, has bool) error {
+	v = strings.TrimPrefix(v, "FILE:")
+	if !has || !filepath.IsAbs(v) {
+		return errors.New("wants an absolute path")
 	}
-	return oneOf([]string{"sys"}, func(*Options, string) {})(o, v, has)
+	o.Keytab = v
+	return nil
+}
+
+// ccache takes the name of a cache of tickets.
+func ccache(o *Options, v string, has bool) error {
+	kind, path, typed := strings.Cut(v, ":")
+	if filepath.IsAbs(v) {
+		kind, path, typed = "FILE", v, true
+	}
+	if !has || !typed || kind != "FILE" && kind != "DIR" || !filepath.IsAbs(strings.TrimPrefix(path, ":")) {
+		return errors.New("wants FILE: or DIR: and an absolute path")
+	}
+	o.CCache = v
+	return nil
 }
 
 // lookupCache takes which names are cached.

@@ -6,6 +6,18 @@ import (
 	"testing"
 )
 
+// TestRemountAuto: the version of a mount whose server has chosen it stays, and no other can be asked for.
+func TestRemountAuto(t *testing.T) {
+	o := Default()
+	o.Vers = "4"
+	if n, err := o.Remounted("vers=auto,ro"); err != nil || n.Vers != "4" || !n.ReadOnly {
+		t.Errorf("%+v, %v", n, err)
+	}
+	if _, err := o.Remounted("vers=3"); err == nil {
+		t.Error("the version of a mount is changed")
+	}
+}
+
 func TestVersions(t *testing.T) {
 	for list, want := range map[string][]uint32{
 		"":                        nil,
@@ -27,7 +39,13 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s: minor versions %v, want %v", list, got, want)
 		}
 	}
-	for _, list := range []string{"minorversion=1,vers=4", "vers=3,minorversion=1", "minorversion", "vers=4,minorversion=0", "vers=4,minorversion=3"} {
+	for list, want := range map[string][]string{"": {"3"}, "vers=4": {"4"}, "v4.1": {"4.1"}, "vers=auto": {"4", "3"}, "nfsvers=auto,vers=3": {"3"}} {
+		o, err := Parse([]string{list})
+		if got := o.Versions(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: versions %v, %v, want %v", list, got, err, want)
+		}
+	}
+	for _, list := range []string{"vers=auto,minorversion=1", "minorversion=1,vers=4", "vers=3,minorversion=1", "minorversion", "vers=4,minorversion=0", "vers=4,minorversion=3"} {
 		if _, err := Parse([]string{list}); err == nil || !strings.Contains(err.Error(), "minorversion") {
 			t.Errorf("%s: %v", list, err)
 		}

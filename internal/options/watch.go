@@ -19,12 +19,15 @@ func (o *Options) LogLevel() string {
 	return o.Log
 }
 
-func logFile(o *Options, v string, has bool) error {
-	if !has || !filepath.IsAbs(v) {
-		return errors.New("wants an absolute path")
+// file is for options that name a file.
+func file(set func(*Options, string)) setter {
+	return func(o *Options, v string, has bool) error {
+		if !has || !filepath.IsAbs(v) {
+			return errors.New("wants an absolute path")
+		}
+		set(o, v)
+		return nil
 	}
-	o.LogFile = v
-	return nil
 }
 
 func slow(o *Options, v string, has bool) error {

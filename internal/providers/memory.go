@@ -41,6 +41,8 @@ const (
 	smallInline = 4096
 	// adapterBytes are what an adapter may lock for the queues of a link.
 	adapterBytes = 256 << 10
+	// callbackCredits is how many calls a server of NFSv4 may make at once on a connection.
+	callbackCredits = 4
 )
 
 // planMemory divides what may be locked, RLIM_INFINITY for all, between the
@@ -49,7 +51,11 @@ func PlanMemory(limit uint64, o *options.Options) (Memory, error) {
 	taken := func(credits, inline, long int) uint64 {
 		// A link may still hold its memory while the next is made.
 		links := o.NConnect + 1
-		return uint64(links*(rpcrdma.LinkBytes(credits, inline)+adapterBytes) + long)
+		link := rpcrdma.LinkBytes(credits, inline) + adapterBytes
+		if o.Minors() != nil {
+			link += rpcrdma.CallbackBytes(callbackCredits, inline, o.RDMAVers != "1")
+		}
+		return uint64(links*link + long)
 	}
 	if limit >= taken(rpcrdma.DefaultCredits, o.Inline, rpcrdma.DefaultLongBytes)+PoolBytes {
 		return unlimited, nil

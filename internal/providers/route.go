@@ -12,6 +12,7 @@ import (
 	"github.com/rdmafs/rdmafs/internal/privilege"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
+	"github.com/rdmafs/rdmafs/transport/rpctls"
 	"github.com/rdmafs/rdmafs/transport/tcp"
 	"github.com/rdmafs/rdmafs/verbs"
 	"github.com/rdmafs/rdmafs/verbs/roce"
@@ -23,7 +24,8 @@ type Route struct {
 	Dialer transport.Dialer
 	Memory Memory
 
-	device verbs.Device // nil for TCP
+	device   verbs.Device   // nil for TCP
+	encrypts *rpctls.Client // nil for clear text
 }
 
 // Close frees the route's device. Links over it must have been closed.
@@ -65,18 +67,31 @@ func (r *Route) Versions(ctx context.Context) (low, high uint32, err error) {
 	return rpcrdma.AskVersions(ctx, r.Dialer)
 }
 
+// Server is whom a way leads to.
+type Server struct {
+	Addr netip.AddrPort
+	// Host is the server as the user has named it.
+	Host string
+	// Callbacks, if not nil, serves what the server calls back over the connections.
+	Callbacks transport.Handler
+}
+
 // Routes finds the ways to addr that the options allow, in the order to try them,
 // those of a row at once, and why there are no more.
-func Routes(ctx context.Context, o *options.Options, addr netip.AddrPort, log *slog.Logger) (rows [][]*Route, without []error) {
+func Routes(ctx context.Context, o *options.Options, to Server, log *slog.Logger) (rows [][]*Route, without []error) {
+	addr := to.Addr
 	if o.SrcAddr.IsValid() && o.SrcAddr.Is4() != addr.Addr().Is4() {
 		return nil, []error{fmt.Errorf("%s cannot be reached from srcaddr=%s, an address of another kind", addr.Addr(), o.SrcAddr)}
 	}
 	if o.Proto == "tcp" {
-		d, err := TCPDialer(addr, o)
+		r, err := tcpRoute(o, to)
 		if err != nil {
 			return nil, []error{err}
 		}
-		return [][]*Route{{{How: "tcp", Dialer: d, Memory: unlimited}}}, nil
+		return [][]*Route{{r}}, nil
+	}
+	if o.Encrypted() {
+		return nil, []error{errNoTLSOverRDMA}
 	}
 	rank := -1
 	for k := range All {
@@ -84,7 +99,7 @@ func Routes(ctx context.Context, o *options.Options, addr netip.AddrPort, log *s
 		if !p.Allowed(o) {
 			continue
 		}
-		r, err := p.route(ctx, o, addr, log)
+		r, err := p.route(ctx, o, to, log)
 		if err != nil {
 			without = append(without, fmt.Errorf("rdma=%s: %w", p.Name, err))
 			continue
@@ -100,8 +115,8 @@ func Routes(ctx context.Context, o *options.Options, addr netip.AddrPort, log *s
 }
 
 // route is the way to addr that leads over a provider.
-func (p *Provider) route(ctx context.Context, o *options.Options, addr netip.AddrPort, log *slog.Logger) (*Route, error) {
-	dev, err := p.open(ctx, o, addr, log)
+func (p *Provider) route(ctx context.Context, o *options.Options, to Server, log *slog.Logger) (*Route, error) {
+	dev, err := p.open(ctx, o, to.Addr, log)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +133,7 @@ func (p *Provider) route(ctx context.Context, o *options.Options, addr netip.Add
 		Memory: room,
 		Dialer: rpcrdma.NewDialer(rpcrdma.DialerConfig{
 			Device:      dev,
-			Addr:        addr,
+			Addr:        to.Addr,
 			LocalAddr:   o.SrcAddr,
 			InlineSend:  cmp.Or(room.inline, o.Inline),
 			InlineRecv:  cmp.Or(room.inline, o.Inline),
@@ -129,15 +144,20 @@ func (p *Provider) route(ctx context.Context, o *options.Options, addr netip.Add
 			CCP:         o.CCP,
 			ReadReplies: o.ReadRead,
 			Padding:     rpcrdma.Padding{Align: o.PadAlign, Threshold: o.PadThreshold},
-			Log:         log,
+			Callbacks:   to.Callbacks, CallbackCredits: callbackCredits,
+			Log: log,
 		}),
 	}, nil
 }
 
 // TCPDialer makes TCP connections to addr, from the address and the kind of port that
-// the options say.
+// the options say, in clear text: for MOUNT, NLM and rpcbind.
 func TCPDialer(addr netip.AddrPort, o *options.Options) (transport.Dialer, error) {
-	return tcp.NewDialer(tcp.Config{Addr: addr, LocalAddr: o.SrcAddr, ReservedPort: ReservedPort(o)})
+	return tcp.NewDialer(tcpConfig(addr, o))
+}
+
+func tcpConfig(addr netip.AddrPort, o *options.Options) tcp.Config {
+	return tcp.Config{Addr: addr, LocalAddr: o.SrcAddr, ReservedPort: ReservedPort(o)}
 }
 
 // ReservedPort reports whether connections by TCP come from a port below 1024: where this

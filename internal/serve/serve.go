@@ -62,6 +62,7 @@ func Start(ctx context.Context, cfg Config) (*Mount, error) {
 	if cfg.Away != nil {
 		patience = cfg.Options.Patience()
 	}
+	cfg.MountPoint = cfg.Dir
 	s, err := session.OpenWithin(ctx, cfg.Config, kernel, patience, cfg.Away)
 	if err != nil {
 		return nil, err

@@ -9,23 +9,33 @@ import (
 	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/source"
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/callback"
 	"github.com/rdmafs/rdmafs/transport/account"
+	"github.com/rdmafs/rdmafs/transport/rpcsecgss/krb5"
 )
 
 // Config says what is mounted and how.
 type Config struct {
 	Source  source.Source
 	Options options.Options
+	// MountPoint is where the session will be mounted, if it will: with version 4 the next session for the same place
+	// takes over from this one should this process be killed.
+	MountPoint string
 	// Buffers bounds the cache's buffers, in bytes; 0 means as much as there is
 	// room for, up to providers.PoolBytes.
 	Buffers int
 	// Idle, if set, is run when a burst of reads or writes is over, see bufpool.Config.
 	Idle func()
+	// Tell, if set, is told of each call of NFS version 4, on the goroutine that has made it.
+	Tell func(Told)
 	// Log may be nil: discarded.
 	Log *slog.Logger
 
 	remotes []netip.Addr   // of the server, that connections are spread over; of Connect
+	tickets *krb5.Client   // with sec=krb5 and the like
 	account *account.Table // of the session made from it; nil counts nothing
+	// callbacks serves what a server of NFSv4 calls back; nil with version 3. Of Connect.
+	callbacks *callback.Service
 }
 
 func (c *Config) log() *slog.Logger {

@@ -10,12 +10,29 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/internal/providers"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/callback"
 )
 
 // Connect reaches the server and mounts the export, over the first of its
 // addresses and of the ways to it that answers. The error has what was tried
 // and why each attempt failed.
+//
+// An export that takes no AUTH_SYS is mounted with the first flavor that the server names
+// instead, unless the options have one.
 func Connect(ctx context.Context, cfg Config) (*Session, error) {
+	s, err := connect(ctx, cfg)
+	if sec := offered(&cfg, err); sec != "" {
+		cfg.log().Info(fmt.Sprintf("%s: the server wants sec=%s", cfg.Source.Text, sec))
+		cfg.Options.Sec = sec
+		s, err = connect(ctx, cfg)
+	}
+	return s, err
+}
+
+func connect(ctx context.Context, cfg Config) (*Session, error) {
+	if err := cfg.prepare(ctx); err != nil {
+		return nil, err
+	}
 	addrs, err := addresses(ctx, &cfg)
 	if err != nil {
 		return nil, err
@@ -82,6 +99,9 @@ func addresses(ctx context.Context, cfg *Config) ([]netip.Addr, error) {
 // Over is a session, not yet connected, over the first way to an address that the
 // options allow.
 func Over(ctx context.Context, cfg Config, server netip.Addr) (*Session, error) {
+	if err := cfg.prepare(ctx); err != nil {
+		return nil, err
+	}
 	addr := netip.AddrPortFrom(server, cfg.Options.NFSPort())
 	rows, without := routes(ctx, &cfg, addr)
 	if len(rows) == 0 {
@@ -101,12 +121,53 @@ func Over(ctx context.Context, cfg Config, server netip.Addr) (*Session, error) 
 func routes(ctx context.Context, cfg *Config, addr netip.AddrPort) (rows [][]*providers.Route, without []error) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout())
 	defer cancel()
-	return providers.Routes(ctx, &cfg.Options, addr, cfg.log())
+	to := providers.Server{Addr: addr, Host: cfg.Source.Host}
+	if cfg.Options.Minors() != nil {
+		cfg.callbacks = callback.New(callback.Config{Inline: cfg.Options.Inline})
+		to.Callbacks = cfg.callbacks
+	}
+	rows, without = providers.Routes(ctx, &cfg.Options, to, cfg.log())
+	for i, err := range without {
+		if _, cure, ok := providers.Encryption(err); ok {
+			without[i] = &connectError{"TLS", err, cure}
+		}
+	}
+	return rows, without
 }
 
-// connectAt is Connect for one address. without is why there were no more
-// ways to it; without any, there is neither a session nor an error.
-func connectAt(ctx context.Context, cfg *Config, addr netip.AddrPort) (_ *Session, without []error, _ error) {
+// connectAt is Connect for one address, with the best version of NFS that the server has and the options
+// allow. without is why there were no more ways to it; without any, there is neither a session nor an error.
+func connectAt(ctx context.Context, cfg *Config, addr netip.AddrPort) (s *Session, without []error, err error) {
+	var refused []error
+	versions := cfg.Options.Versions()
+	for i, vers := range versions {
+		c := *cfg
+		c.Options.Vers = vers
+		s, without, err = connectWith(ctx, &c, addr)
+		if len(versions) == 1 {
+			return s, without, err
+		}
+		if err == nil && s != nil {
+			cfg.log().Info(fmt.Sprintf("%s: NFS version %s is used, the highest that %s has for it", cfg.Source.Text, s.client.Info().Version, addr))
+			return s, without, nil
+		}
+		if err == nil || i+1 == len(versions) {
+			break
+		}
+		lacks, declines := refusesVersion4(err)
+		if !lacks && !declines {
+			break
+		}
+		cfg.log().Info(fmt.Sprintf("%s: not with NFS version %s: %v", cfg.Source.Text, vers, err))
+		if declines {
+			refused = append(refused, err) // if version 3 does not work, either, it may be what matters
+		}
+	}
+	return nil, without, errors.Join(append(refused, err)...)
+}
+
+// connectWith is connectAt for one version.
+func connectWith(ctx context.Context, cfg *Config, addr netip.AddrPort) (_ *Session, without []error, _ error) {
 	rows, without := routes(ctx, cfg, addr)
 	var failed []error
 	for i, row := range rows {

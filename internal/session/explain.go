@@ -12,6 +12,7 @@ import (
 	"github.com/rdmafs/rdmafs/internal/source"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/nfsclient/nlm"
+	"github.com/rdmafs/rdmafs/transport/rpcsecgss/krb5"
 )
 
 // connectError is a failed connection, and what may help.
@@ -35,9 +36,12 @@ func (s *Session) explainConnect(err error) error {
 	what := fmt.Sprintf("cannot connect to %s over %s", s.addr, s.route.How)
 	o := &s.cfg.Options
 	var netErr net.Error
+	_, cure, encryption := providers.Encryption(err)
 	hint := ""
 	switch {
 	case providers.SelfExplained(err):
+	case encryption:
+		hint = cure
 	case errors.Is(err, syscall.ECONNREFUSED) && o.Proto == "rdma":
 		hint = "nothing listens there: does the server have NFS over RDMA enabled on that port? try proto=tcp"
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && o.SrcAddr.IsValid():
@@ -63,7 +67,15 @@ func Explain(err error) (what, remedy string) {
 	var ce *connectError
 	var me *nfs3.MountError
 	var le *nlm.Error
+	var ke *kerberosError
+	var te *krb5.Error
 	switch {
+	case errors.As(err, &ke):
+		bare := *ke
+		bare.hint = ""
+		return bare.Error(), ke.hint
+	case errors.As(err, &te):
+		return plain.OneLine(te.Err), te.Hint
 	case errors.As(err, &ce):
 		bare := *ce
 		bare.hint = ""
@@ -78,6 +90,9 @@ func Explain(err error) (what, remedy string) {
 		return bare.Error(), le.Hint
 	}
 	if what, remedy, ok := providers.Explain(err); ok {
+		return what, remedy
+	}
+	if what, remedy, ok := providers.Encryption(err); ok {
 		return what, remedy
 	}
 	return plain.OneLine(err), nfs3.OtherVersion(err)

@@ -26,6 +26,18 @@ func (s *Session) Options() options.Options {
 // How names the way to the server: "tcp", "rdma/iwarp".
 func (s *Session) How() string { return s.route.How }
 
+// Encryption is what the last connection agreed on (xprtsec=), in words; "" for clear text.
+func (s *Session) Encryption() string { return s.route.Encryption() }
+
+// EncryptedUntil is when the first of the server's certificates ends, and the file of this host's private key if others
+// may read it.
+func (s *Session) EncryptedUntil() (until time.Time, exposedKey string) {
+	return s.route.EncryptedUntil()
+}
+
+// Security is how the server knows who calls: a word of sec=.
+func (s *Session) Security() string { return s.cfg.security().name }
+
 // Server is the address that the session is connected to.
 func (s *Session) Server() netip.AddrPort { return s.addr }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	nfs4wire "github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	nlmwire "github.com/rdmafs/rdmafs/nfsclient/nlm/wire"
 	"github.com/rdmafs/rdmafs/transport/account"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
@@ -22,10 +23,18 @@ func programs(o *options.Options) []account.Program {
 	return programs3
 }
 
-// programs4 are those of NFS version 4, which has one procedure for all.
+// programs4 are those of NFS version 4. It has one procedure for all, whose calls are counted by the operation that
+// each is made for.
 var programs4 = []account.Program{
-	{Number: wire.NFSProgram, Name: "NFS", Procedures: []string{"NULL", "COMPOUND"}},
+	{Number: wire.NFSProgram, Name: "NFS", Procedures: operations()},
 	rpcbindProcedures,
+}
+
+// operations are the names of what calls of NFS version 4 are counted as.
+func operations() []string {
+	names := nfs4wire.Names()
+	names[nfs4wire.ProcNull], names[nfs4wire.ProcCompound] = "NULL", "COMPOUND"
+	return names
 }
 
 var rpcbindProcedures = account.Program{Number: rpcbindProgram, Name: "RPCBIND", Procedures: []string{"NULL", "SET", "UNSET", "GETADDR", "DUMP"}}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/cache"
+	"github.com/rdmafs/rdmafs/internal/providers"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 )
 
@@ -49,6 +50,9 @@ func Away(err error) bool {
 			return true
 		}
 		return false
+	}
+	if _, _, ok := providers.Encryption(err); ok {
+		return false // what the server is, or shows, does not change by waiting
 	}
 	var name *net.DNSError
 	if errors.As(err, &name) {

@@ -14,6 +14,7 @@ import (
 	"github.com/rdmafs/rdmafs/internal/providers"
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	sessions "github.com/rdmafs/rdmafs/nfsclient/nfs4/session"
 	"github.com/rdmafs/rdmafs/nfsclient/nlm"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/account"
@@ -31,6 +32,8 @@ type Session struct {
 	addr   netip.AddrPort
 	route  *providers.Route
 	caller *reconnect.Caller
+	binder sessions.Binder  // of NFSv4's session
+	owner  *owner4          // nil before NFSv4's session
 	client nfsclient.Client // nil before MountExport
 	pool   *bufpool.Pool    // nil before StartCache
 	cache  *cache.Cache
@@ -62,16 +65,18 @@ func Open(ctx context.Context, cfg Config, kernel cache.Kernel) (*Session, error
 func newSession(cfg *Config, addr netip.AddrPort, r *providers.Route) *Session {
 	s := &Session{cfg: *cfg, addr: addr, route: r, opened: time.Now()}
 	s.cfg.account = account.New(programs(&cfg.Options))
-	s.caller = reconnect.New(s.watched(s.spread(r.Dialer)), reconnect.Config{
-		Timeo:    cfg.Options.Timeo,
-		Retrans:  cfg.Options.Retrans,
-		Soft:     cfg.Options.Soft,
-		SoftErr:  cfg.Options.SoftErr,
-		NConnect: cfg.Options.NConnect,
-		Server:   cfg.Source.Host,
-		Account:  s.cfg.account,
-		Slow:     cfg.Options.Slow,
-		Log:      cfg.log(),
+	s.caller = reconnect.New(s.secured(s.watched(s.spread(r.Dialer))), reconnect.Config{
+		Timeo:     cfg.Options.Timeo,
+		Retrans:   cfg.Options.Retrans,
+		Soft:      cfg.Options.Soft,
+		SoftErr:   cfg.Options.SoftErr,
+		NConnect:  cfg.Options.NConnect,
+		Establish: s.binder.Establish, // without a session it does nothing
+		Keep:      s.binder.Keep,
+		Server:    cfg.Source.Host,
+		Account:   s.cfg.account,
+		Slow:      cfg.Options.Slow,
+		Log:       cfg.log(),
 	})
 	return s
 }
@@ -104,6 +109,9 @@ func (s *Session) MountExport(ctx context.Context) error {
 	if err := mount(ctx); err != nil {
 		return err
 	}
+	if e := s.Encryption(); e != "" {
+		s.cfg.log().Info(fmt.Sprintf("NFS with %s is encrypted: %s", s.addr, e))
+	}
 	if v := s.caller.Stats().Terms.Version; s.cfg.Options.RDMAVers == "2" && v == 1 {
 		s.cfg.log().Warn(fmt.Sprintf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr))
 	}
@@ -119,6 +127,7 @@ func (s *Session) mountVersion3(ctx context.Context) error {
 	}
 	config := s.cfg.mountd(at)
 	config.Caller, config.RSize, config.WSize, config.ACL, config.NoReadDirPlus = s.caller, o.RSize, o.WSize, !o.NoACL, o.NoReadDirPlus
+	config.Flavor = s.cfg.security().flavor
 	locks := s.newLocks()
 	if locks != nil {
 		config.Locks = locks
@@ -197,8 +206,13 @@ func (s *Session) Close(ctx context.Context) error {
 	s.stopCheck()
 	ctx, cancel := context.WithTimeout(ctx, unmountTimeout)
 	defer cancel()
-	if err := s.client.Close(ctx); err != nil { // and the caller with it
+	err := s.client.Close(ctx) // and the caller with it
+	if err != nil {
 		s.cfg.log().Info(fmt.Sprintf("unmounting at the server: %v", err))
+	}
+	s.waitTickets()
+	if err := s.owner.release(err == nil); err != nil {
+		s.cfg.log().Info(fmt.Sprintf("forgetting the client's name: %v", err))
 	}
 	s.route.Close()
 	return lost
@@ -207,5 +221,6 @@ func (s *Session) Close(ctx context.Context) error {
 // closeTransport is Close for a session without a mounted export.
 func (s *Session) closeTransport() {
 	_ = s.caller.Close()
+	s.waitTickets()
 	s.route.Close()
 }

@@ -19,6 +19,12 @@ func PrintInForce(to io.Writer, s InForce) error {
 	plain.Fprintf(to, "%s on %s\n", s.Source, s.MountPoint)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	plain.Fprintf(w, "transport\t%s to %s, NFS version %s, %d connections, daemon %d\n", s.Transport, s.Server, s.Version, s.NConnect, s.PID)
+	if s.Encryption != "" {
+		plain.Fprintf(w, "encryption\t%s\n", s.Encryption)
+	}
+	if s.Security != "" && s.Security != "sys" {
+		plain.Fprintf(w, "security\t%s\n", s.Security)
+	}
 	if s.Device != "" {
 		plain.Fprintf(w, "device\t%s, keys: %s\n", s.Device, choose(s.Keys == "region",
 			"region (the server can reach all buffers while connected)", s.Keys+" (the server can reach the bytes of a call while it lasts)"))
@@ -55,6 +61,9 @@ func PrintReport(to io.Writer, r Report) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	c := r.Calls
 	plain.Fprintf(w, "transport\t%s to %s, NFS version %s, daemon %d\n", r.Transport, r.Server, r.Version, r.PID)
+	if r.Encryption != "" {
+		plain.Fprintf(w, "encryption\t%s\n", r.Encryption)
+	}
 	if r.Device != "" {
 		plain.Fprintf(w, "device\t%s, keys: %s\n", r.Device, r.Keys)
 	}

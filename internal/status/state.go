@@ -27,6 +27,8 @@ type State struct {
 	// DirtyBytes are in buffers and not stable on the server yet.
 	DirtyBytes int64 `json:"dirty_bytes"`
 	OpenFiles  int64 `json:"open_files"`
+	// NFS4 is of version 4: its session, and the state that the server keeps.
+	NFS4 *NFS4 `json:"nfs4,omitempty"`
 	// Requests are the programs' that wait, Calls the calls to the server, the oldest first.
 	Requests []Request `json:"waiting_requests,omitempty"`
 	Calls    []Call    `json:"waiting_calls,omitempty"`
@@ -60,6 +62,7 @@ func stateOf(s *session.Session, f *fs.FS, now time.Time) State {
 		st.LastError = h.Failure.Error()
 	}
 	st.judge(&h)
+	st.NFS4 = nfs4Of(s.Client(), &h)
 	for _, w := range h.Waiting[:min(len(h.Waiting), maxWaiting)] {
 		st.Calls = append(st.Calls, Call{s.ProcedureName(w.Prog, w.Proc), now.Sub(w.Begun).Seconds(), w.Sent, w.OnLink})
 	}

@@ -41,6 +41,8 @@ type InForce struct {
 	MountPoint string           `json:"mount_point"`
 	PID        int              `json:"pid"`
 	Transport  string           `json:"transport"`             // "rdma/iwarp" or "tcp"
+	Encryption string           `json:"encryption,omitempty"`  // what the last connection agreed on (xprtsec=); "" for clear text
+	Security   string           `json:"security"`              // sec= in force
 	Server     string           `json:"server"`                // address and port
 	Device     string           `json:"device,omitempty"`      // RDMA device
 	Keys       string           `json:"keys,omitempty"`        // what the server is given: "window" or "region"
@@ -91,12 +93,14 @@ func Of(s *session.Session, mountPoint string, f *fs.FS) Report {
 			MountPoint: mountPoint,
 			PID:        os.Getpid(),
 			Transport:  s.How(),
+			Encryption: s.Encryption(),
 			Server:     s.Server().String(),
 			FUSE:       f.Over(),
 			Version:    info.Version,
 			RSize:      info.ReadMax,
 			WSize:      info.WriteMax,
 			NConnect:   o.NConnect,
+			Security:   s.Security(),
 			ReadOnly:   readOnly,
 			Soft:       o.Soft,
 			Attributes: Attributes{o.NoAC, o.AcRegMin.Seconds(), o.AcRegMax.Seconds(), o.AcDirMin.Seconds(), o.AcDirMax.Seconds()},

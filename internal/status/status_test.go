@@ -28,9 +28,9 @@ func TestPlainReports(t *testing.T) {
 		return b.String()
 	}
 	say := func(s string) Report {
-		return Report{InForce: InForce{Source: s, MountPoint: s, Transport: s, Server: s, Device: s, Keys: s, Version: s, Note: s, FUSE: s},
+		return Report{InForce: InForce{Source: s, MountPoint: s, Transport: s, Encryption: s, Server: s, Device: s, Keys: s, Version: s, Note: s, FUSE: s},
 			Procedures: []account.Procedure{{Program: s, Procedure: s}}, Requests: map[string]uint64{s: 1},
-			State: State{State: s, LastError: s, Requests: []Request{{Request: s, Path: s, Process: s, PID: 1}}, Calls: []Call{{Procedure: s}}}}
+			State: State{State: s, LastError: s, NFS4: &NFS4{Session: s, ClientID: s, ServerOwner: s, LastRecovery: &Recovery{Why: s}}, Requests: []Request{{Request: s, Path: s, Process: s, PID: 1}}, Calls: []Call{{Procedure: s}}}}
 	}
 	shown := print(say(evil))
 	if at := strings.IndexFunc(shown, func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) || r == unicode.ReplacementChar }); at >= 0 {
@@ -54,9 +54,11 @@ func TestReportFits(t *testing.T) {
 		full.Buckets[i].Count = 1e9
 	}
 	r := Report{}
-	for range 35 { // of NFS, MOUNT, NLM and rpcbind those that are called
+	for range 50 { // of NFS, MOUNT, NLM and rpcbind those that are called: of version 4 the most
 		r.Procedures = append(r.Procedures, account.Procedure{Program: "NFS", Procedure: "READDIRPLUS", Queue: full, RTT: full, Execution: full})
 	}
+	long := strings.Repeat("x", 128)
+	r.State.NFS4 = &NFS4{ServerOwner: long, ServerScope: long, ServerImplementation: long, LastRecovery: &Recovery{Why: long}}
 	for range maxWaiting {
 		r.State.Requests = append(r.State.Requests, Request{Request: "READ", Path: strings.Repeat("\u202e", maxPath/3), Process: "process"})
 		r.State.Calls = append(r.State.Calls, Call{Procedure: "NFS READDIRPLUS"})
@@ -76,6 +78,7 @@ func TestKeys(t *testing.T) {
 	r := Report{
 		InForce: InForce{Device: "d", Keys: "window", RDMA: &terms, LoweredMTU: 1, Note: "n"},
 		Calls:   transport.Stats{Terms: terms},
+		State:   State{NFS4: &NFS4{ServerOwner: "o", ServerScope: "s", ServerImplementation: "i", LastRecovery: &Recovery{Why: "w"}}},
 	}
 	var b bytes.Buffer
 	if err := plain.WriteJSON(&b, r); err != nil {
@@ -88,7 +91,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("key %q", k[1])
 		}
 	}
-	if fields := 19 + 25 + 1 + 2*7 + 6; len(keys) < fields {
+	if fields := 19 + 25 + 1 + 2*7 + 6 + 22; len(keys) < fields {
 		t.Errorf("%d keys of at least %d", len(keys), fields)
 	}
 	var again Report

@@ -88,6 +88,7 @@ func PrintState(to io.Writer, st State) error {
 	if st.LastError != "" {
 		plain.Fprintf(w, "last error\t%s, at %s\n", st.LastError, st.LastErrorAt.Format(time.DateTime))
 	}
+	printNFS4(w, st.NFS4)
 	plain.Fprintf(w, "dirty\t%d bytes not safe on the server yet, %d files open\n", st.DirtyBytes, st.OpenFiles)
 	for _, c := range st.Calls {
 		where := "sent " + fmt.Sprint(c.Sent) + " times"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/test/knfsd"
+	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/reconnect"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
 	"github.com/rdmafs/rdmafs/verbs/iwarp"
@@ -74,14 +75,12 @@ func TestKnfsd4State(t *testing.T) {
 					t.Error("the server has no extended attributes")
 				}
 			})
+			t.Run("successor", func(t *testing.T) {
+				successor4(t, func() transport.Caller { return dialHard(t, g.Addr(knfsd.TCP)) }, minor, "/export", 15*time.Second)
+			})
 			t.Run("restart", func(t *testing.T) { restartKnfsd4(g, a.in(t), b.in(t)) })
 		})
 	}
-}
-
-// in is u for a subtest.
-func (u *user4) in(t *testing.T) *user4 {
-	return &user4{T: t, c: u.c, calls: u.calls, buf: u.buf, root: u.root, lost: u.lost}
 }
 
 func restartKnfsd4(g *knfsd.Guest, a, b *user4) {
@@ -115,4 +114,9 @@ func restartKnfsd4(g *knfsd.Guest, a, b *user4) {
 	}
 	a.close(h, st)
 	b.close(h, bst)
+}
+
+// in is u for a subtest.
+func (u *user4) in(t *testing.T) *user4 {
+	return &user4{T: t, c: u.c, calls: u.calls, buf: u.buf, root: u.root, lost: u.lost}
 }

@@ -37,12 +37,13 @@ type user4 struct {
 // not closed, as on a host that sleeps.
 type countedCalls struct {
 	transport.Caller
-	n   atomic.Int64
-	cut atomic.Pointer[chan struct{}]
+	n, ended atomic.Int64
+	cut      atomic.Pointer[chan struct{}]
 }
 
 func (c *countedCalls) Call(ctx context.Context, q *transport.Call) error {
 	c.n.Add(1)
+	defer c.ended.Add(1)
 	if cut := c.cut.Load(); cut != nil {
 		select {
 		case <-*cut:
@@ -58,9 +59,22 @@ type lostLocks struct {
 	mu     sync.Mutex
 	owners map[nfsclient.LockOwner]error
 	files  map[nfsclient.Handle]error
+	// recalled counts, by file.
+	recalled map[nfsclient.Handle]int
 }
 
-func (*lostLocks) Recalled(context.Context, nfsclient.Handle) error { return nil }
+func (l *lostLocks) Recalled(_ context.Context, h nfsclient.Handle) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.recalled[h]++
+	return nil
+}
+
+func (l *lostLocks) recalls(h nfsclient.Handle) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.recalled[h]
+}
 
 func (l *lostLocks) Lost(h nfsclient.Handle, owner *nfsclient.LockOwner, err error) {
 	l.mu.Lock()
@@ -80,9 +94,15 @@ func (l *lostLocks) of(owner nfsclient.LockOwner) error {
 
 func newUser4(t *testing.T, nfs transport.Caller, minor uint32, export string) *user4 {
 	t.Helper()
+	return newBackUser4(t, nfs, nil, minor, export)
+}
+
+// newBackUser4 is newUser4 with a back channel, if back is not nil.
+func newBackUser4(t *testing.T, nfs transport.Caller, back *backChannel, minor uint32, export string) *user4 {
+	t.Helper()
 	u := &user4{T: t, calls: &countedCalls{Caller: nfs}}
-	u.lost = &lostLocks{owners: map[nfsclient.LockOwner]error{}, files: map[nfsclient.Handle]error{}}
-	u.c = mount4(t, u.calls, minor, export)
+	u.lost = &lostLocks{owners: map[nfsclient.LockOwner]error{}, files: map[nfsclient.Handle]error{}, recalled: map[nfsclient.Handle]int{}}
+	u.c = mountBack4(t, u.calls, back, minor, export)
 	u.c.Watch(u.lost)
 	u.root, _ = u.c.Root()
 	var err error

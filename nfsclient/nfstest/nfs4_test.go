@@ -29,11 +29,26 @@ func dialHard(t *testing.T, to netip.AddrPort) transport.Caller {
 // mount4 makes a client with an owner of its own that makes its calls over nfs.
 func mount4(t *testing.T, nfs transport.Caller, minor uint32, export string) *nfs4.Client {
 	t.Helper()
-	cf := nfs4.Config{Host: "localhost", Export: export, Minor: minor, Caller: nfs, Owner: []byte("nfstest " + rand.Text()), Log: testlog.New(t)}
+	return mountBack4(t, nfs, nil, minor, export)
+}
+
+// mountBack4 is mount4 with a back channel, if back is not nil.
+func mountBack4(t *testing.T, nfs transport.Caller, back *backChannel, minor uint32, export string) *nfs4.Client {
+	t.Helper()
+	return mountAs4(t, nfs, back, minor, export, "nfstest "+rand.Text())
+}
+
+// mountAs4 is mountBack4 for an owner that may have had another client.
+func mountAs4(t *testing.T, nfs transport.Caller, back *backChannel, minor uint32, export, owner string) *nfs4.Client {
+	t.Helper()
+	cf := nfs4.Config{Host: "localhost", Export: export, Minor: minor, Caller: nfs, Owner: []byte(owner), Log: testlog.New(t)}
+	if back != nil {
+		cf.Callbacks, cf.Binder = back.service, &back.binder
+	}
 	_, _ = rand.Read(cf.Verifier[:]) // never fails
 	c, err := nfs4.Mount(t.Context(), cf)
 	if err != nil {
-		if cerr := nfs.Close(); cerr != nil {
+		if cerr := cf.Caller.Close(); cerr != nil {
 			t.Error(cerr)
 		}
 		t.Fatal(err)

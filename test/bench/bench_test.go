@@ -16,6 +16,7 @@ func TestPairs(t *testing.T) {
 	}{
 		{[]string{"iwarp", "tcp"}, nil},
 		{[]string{"iwarp", loopc}, []compare.Pair{{System: "iwarp", Base: loopc}}},
+		{[]string{"iwarp", "tcp", "tcp-4.2", "iwarp-4.2"}, []compare.Pair{{System: "tcp-4.2", Base: "tcp"}, {System: "iwarp-4.2", Base: "iwarp"}}},
 		{[]string{ganesha, fuseNFS, loopc}, []compare.Pair{{System: ganesha, Base: loopc}, {System: fuseNFS, Base: loopc}, {System: ganesha, Base: fuseNFS}}},
 	} {
 		if got := pairs(c.systems, loopc); !reflect.DeepEqual(got, c.want) {

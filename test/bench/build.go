@@ -12,12 +12,15 @@ import (
 	"syscall"
 
 	"github.com/rdmafs/rdmafs/test/bench/compare"
+	"github.com/rdmafs/rdmafs/test/certs"
 )
 
 // build is a build of rdmafs, and an embedded server of that build.
 type build struct {
 	bin          string // its directory
 	host, client string // addresses of the server, and of clients by RoCE
+	ca           string // file with the authority of the server's certificate
+	versions     string // of NFS that the server has; "" for what it has by itself
 	ports        serverPorts
 	stop         func() // nil: not started yet
 }
@@ -35,11 +38,16 @@ type serverPorts struct{ tcp, rdma, roce string }
 // system is a mount of the build's server, with more options behind a comma if any; nil
 // if there is none of that name.
 func (b *build) system(name, data, mnt, more string) *compare.System {
+	way, is4 := strings.CutSuffix(name, version4)
+	if is4 {
+		more += ",vers=4.2"
+	}
 	opts, ok := map[string]string{
 		"iwarp": "proto=rdma,rdma=iwarp,port=" + b.ports.rdma,
 		"roce":  "proto=rdma,rdma=roce,srcaddr=" + b.client + ",port=" + b.ports.roce,
 		"tcp":   "proto=tcp,port=" + b.ports.tcp,
-	}[name]
+		"tls":   "proto=tcp,xprtsec=tls,xprtsec_ca=" + b.ca + ",port=" + b.ports.tcp,
+	}[way]
 	if !ok {
 		return nil
 	}
@@ -78,10 +86,25 @@ type mountStats struct {
 	Calls struct{ Calls uint64 }
 }
 
-// start runs rdmafs-nfsd until it is ready.
-func (b *build) start(export string) error {
-	cmd := exec.Command(filepath.Join(b.bin, "rdmafs-nfsd"), "-export", export+":no_root_squash,async",
-		"-tcp", b.host+":0", "-rdma", b.host+":0", "-roce", b.host+":0")
+// start runs rdmafs-nfsd until it is ready. Its certificate is in work.
+func (b *build) start(export, work string) error {
+	args := []string{"-export", export + ":no_root_squash,async", "-tcp", b.host + ":0", "-rdma", b.host + ":0", "-roce", b.host + ":0"}
+	if b.versions != "" {
+		args = append(args, "-vers", b.versions)
+	}
+	if b.host == serverHost { // another build may not know TLS
+		ca, err := certs.Authority(work, "authority")
+		if err != nil {
+			return err
+		}
+		cert, err := ca.Sign(work, "server", certs.For(b.host))
+		if err != nil {
+			return err
+		}
+		b.ca = ca.Cert
+		args = append(args, "-tls-cert", cert.Cert, "-tls-key", cert.Key)
+	}
+	cmd := exec.Command(filepath.Join(b.bin, "rdmafs-nfsd"), args...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = child()
 	out, err := cmd.StdoutPipe()

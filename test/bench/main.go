@@ -1,6 +1,7 @@
 // Command bench measures mounts side by side, in one run: rdmafs over iWARP, over RoCE
 // and over TCP, all over the same directory, and beside them
 //
+//   - iwarp-4.2 and tcp-4.2, the same with NFS version 4.2, where the others have 3;
 //   - loopc, what a file system by FUSE in Go can do at best: go-fuse's loopback with data
 //     copied through the daemon, without network and server;
 //   - passthrough_ll, the same by libfuse in C, if it could be built;
@@ -189,12 +190,17 @@ func write(o options, m *compare.Machine, tables []*compare.Table, verdict strin
 	return os.WriteFile(o.json, append(b, '\n'), 0o644)
 }
 
-// pairs are the ratios of interest: to the base, and of the clients of one other server.
+// pairs are the ratios of interest: to the base, of version 4.2 to 3, and of the clients of one other server.
 func pairs(systems []string, base string) []compare.Pair {
 	var all []compare.Pair
 	for _, s := range systems {
 		if s != base && slices.Contains(systems, base) {
 			all = append(all, compare.Pair{System: s, Base: base})
+		}
+	}
+	for _, s := range systems {
+		if way, is4 := strings.CutSuffix(s, version4); is4 && way != base && slices.Contains(systems, way) {
+			all = append(all, compare.Pair{System: s, Base: way})
 		}
 	}
 	if slices.Contains(systems, ganesha) && slices.Contains(systems, fuseNFS) {

@@ -43,7 +43,7 @@ func scale(ctx context.Context, o options, cfg compare.Config, work string) (tab
 	if err := errors.Join(os.Mkdir(z.data, 0o755), os.Mkdir(z.mnt, 0o755)); err != nil {
 		return nil, err
 	}
-	if err := z.build.start(z.data); err != nil {
+	if err := z.build.start(z.data, work); err != nil {
 		return nil, err
 	}
 	defer z.build.stop()

@@ -15,16 +15,20 @@ import (
 
 // The mounts that are not rdmafs over the embedded server.
 const (
+	encrypted   = "tls" // rdmafs by TCP and TLS
 	loopc       = "loopc"
 	passthrough = "passthrough_ll" // libfuse's example
 	ganesha     = "ganesha"        // rdmafs by TCP over nfs-ganesha
 	fuseNFS     = "fuse-nfs"       // libnfs' client over the same
 )
 
+// version4 ends the name of a mount of NFS version 4.2; others are of version 3.
+const version4 = "-4.2"
+
 // ours are the mounts of rdmafs over the embedded server, all are all.
 var (
 	ours = []string{"iwarp", "roce", "tcp"}
-	all  = append(slices.Clone(ours), ganesha, fuseNFS, passthrough, loopc)
+	all  = append(slices.Clone(ours), "iwarp"+version4, "tcp"+version4, encrypted, ganesha, fuseNFS, passthrough, loopc)
 )
 
 // before is the name of a mount of the build that is compared against.
@@ -71,6 +75,11 @@ func newSystems(o options, work string) (systems []*compare.System, stop func(),
 	if o.against != "" {
 		w.builds = append(w.builds, &build{bin: o.against, host: againstHost, client: againstClientHost})
 	}
+	if slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, version4) }) {
+		for _, b := range w.builds {
+			b.versions = "3,4.2" // older builds do not know the flag, and have no version 4
+		}
+	}
 	for _, name := range names {
 		some, err := w.systems(name)
 		var missing missingError
@@ -106,8 +115,11 @@ func (w *world) systems(name string) ([]*compare.System, error) {
 	}
 	var some []*compare.System
 	for i, b := range w.builds {
+		if i > 0 && name == encrypted {
+			continue // it may not know TLS
+		}
 		if b.stop == nil {
-			if err := b.start(w.data); err != nil {
+			if err := b.start(w.data, w.work); err != nil {
 				return nil, err
 			}
 			w.ends = append(w.ends, b.stop)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -37,5 +38,25 @@ func TestChangelog(t *testing.T) {
 			t.Errorf("%q is below a section that it should be above, or is not released", s[1])
 		}
 		newer = v
+	}
+}
+
+// TestChangelogOnce: nothing stands there twice, as merges of branches that begin alike have it.
+func TestChangelogOnce(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const alike = 50 // characters by which entries are told apart
+	seen := map[string]bool{}
+	for _, entry := range strings.Split(string(text), "\n- ")[1:] {
+		begins := entry[:min(alike, len(entry))]
+		if seen[begins] {
+			t.Errorf("%q … stands there twice", begins)
+		}
+		seen[begins] = true
+	}
+	if len(seen) == 0 {
+		t.Error("no entries")
 	}
 }

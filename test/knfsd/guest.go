@@ -226,6 +226,26 @@ func (g *Guest) RestartServer(ctx context.Context) error {
 	return g.StartServer(ctx)
 }
 
+// Kerberos has the server take calls of RPCSEC_GSS by the keys of a keytab. conf is the
+// realm's krb5.conf. ExportOptions must have sec= with krb5 and the like. The realm's
+// principals alice, bob and tester are users 1001, 1002 and 1000 of the guest.
+func (g *Guest) Kerberos(ctx context.Context, conf, keytab string) error {
+	const dir = "kerberos"
+	if err := os.MkdirAll(filepath.Join(g.share, dir), 0o700); err != nil {
+		return err
+	}
+	for from, to := range map[string]string{conf: "krb5.conf", keytab: "krb5.keytab"} {
+		b, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(g.share, dir, to), b, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return g.verb(ctx, "kerberos /share/"+dir)
+}
+
 // SetInlineThreshold sets the largest message that the server takes and sends
 // without a chunk on RDMA connections made from now on. The kernel takes
 // 4096, its default, to 65536.

@@ -56,7 +56,17 @@ type serverOptions struct {
 	squashAll bool
 	// secure makes the server refuse locks to ports that need no privileges.
 	secure bool
-	rdma   rpcrdma.ServerConfig
+	// tls is how connections by TCP are encrypted.
+	tls *nfsd.TLS
+	// kerberos has the server take calls of RPCSEC_GSS, and security the export's
+	// flavors.
+	kerberos *nfsd.Kerberos
+	security []uint32
+	rdma     rpcrdma.ServerConfig
+	// versions are those of NFS; 0 is version 3, and all of them if WordsEnv has version 4.
+	versions nfsd.Versions
+	// delegations gives them to clients of version 4.
+	delegations bool
 	// roce has the server speak RoCEv2 instead of iWARP.
 	roce bool
 	// host and client, if valid, are the addresses of a server that speaks
@@ -83,6 +93,9 @@ func startServer(t testing.TB, o serverOptions) *server {
 	if err := os.Chmod(s.export, o.mode); err != nil {
 		t.Fatal(err)
 	}
+	if o.versions == 0 && strings.Contains(os.Getenv(WordsEnv), "vers=4") {
+		o.versions = nfsd.V3 | nfsd.V41 | nfsd.V42
+	}
 	squash := nfsd.SquashNone
 	switch {
 	case o.squashAll:
@@ -92,9 +105,11 @@ func startServer(t testing.TB, o serverOptions) *server {
 	}
 	var err error
 	s.Server, err = nfsd.New(nfsd.Config{
-		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ACL: o.acl, Secure: o.secure, ClockAhead: o.clockAhead}},
+		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ACL: o.acl, Secure: o.secure, ClockAhead: o.clockAhead, Security: o.security}},
 		Faults:  o.faults,
-		Grace:   o.grace,
+		Grace:   o.grace, Versions: o.versions, Delegations: o.delegations,
+		TLS:      o.tls,
+		Kerberos: o.kerberos,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -122,6 +137,9 @@ func startServer(t testing.TB, o serverOptions) *server {
 	})
 	if s.tcp, err = s.ListenTCP(at); err != nil {
 		t.Fatal(err)
+	}
+	if o.delegations && o.rdma.Backward == 0 {
+		o.rdma.Backward = 4
 	}
 	if s.rdma, err = s.ListenRDMA(dev, at, o.rdma); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package mount
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -142,48 +143,62 @@ func TestMountstats(t *testing.T) {
 	for _, proto := range []string{"tcp", "rdma"} {
 		t.Run(proto, func(t *testing.T) {
 			s := startServer(t, serverOptions{})
-			m := s.mount(t, proto, "")
-			Exercise(t, m.Dir)
-			report := reports(t, m)[0]
-			r := Command(t, nil, "stats", "--mountstats", m.Dir)
-			if r.Code != 0 {
-				t.Fatalf("exit code %d: %s", r.Code, r.Stderr)
+			readByTools(t, s.mount(t, proto, ""), "3")
+		})
+	}
+}
+
+// readByTools uses a mount, and has the programs of nfs-utils show what it has done.
+func readByTools(t *testing.T, m *Mounted, version string) {
+	t.Helper()
+	Exercise(t, m.Dir)
+	r := Command(t, m.wrapper, "stats", "--mountstats", m.Dir)
+	if r.Code != 0 {
+		t.Fatalf("exit code %d: %s", r.Code, r.Stderr)
+	}
+	report := reports(t, m)[0]
+	read, open := procedure(&report, "NFS", "READ"), procedure(&report, "NFS", "OPEN")
+	if read.Calls == 0 || (open.Calls == 0) != (version == "3") {
+		t.Errorf("READ: %+v, OPEN: %+v", read, open)
+	}
+	file := filepath.Join(t.TempDir(), "mountstats")
+	if err := os.WriteFile(file, []byte(r.Stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tool := func(name string) string {
+		for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/bin"} {
+			if p := filepath.Join(dir, name); exec.Command("test", "-x", p).Run() == nil {
+				return p
 			}
-			file := filepath.Join(t.TempDir(), "mountstats")
-			if err := os.WriteFile(file, []byte(r.Stdout), 0o600); err != nil {
-				t.Fatal(err)
+		}
+		t.Skipf("%s (package nfs-common) is not installed", name)
+		return ""
+	}
+	show := func(name string, want []string, args ...string) {
+		t.Helper()
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		for _, w := range want {
+			if err != nil || !strings.Contains(string(out), w) {
+				t.Errorf("%s: %v, no %q in %s", name, err, w, out)
 			}
-			tool := func(name string) string {
-				for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/bin"} {
-					if p := filepath.Join(dir, name); exec.Command("test", "-x", p).Run() == nil {
-						return p
-					}
-				}
-				t.Skipf("%s (package nfs-common) is not installed", name)
-				return ""
-			}
-			out, err := exec.Command(tool("mountstats"), "mountstats", "-f", file, m.Dir).CombinedOutput()
-			for _, want := range []string{m.Dir, "NFS READ", "WRITE:", "RTT"} {
-				if want == "NFS READ" {
-					want = "READ:"
-				}
-				if err != nil || !strings.Contains(string(out), want) {
-					t.Errorf("mountstats: %v, no %q in %s", err, want, out)
-				}
-			}
-			// It reads /proc/self/mountstats and nothing else: give it the file in that place.
-			const shim = `import builtins, runpy, sys
+		}
+	}
+	calls := fmt.Sprintf("%d ops (", read.Calls)
+	show("mountstats", []string{m.Dir, "READ:", calls, "WRITE:", "RTT", "vers=" + version}, tool("mountstats"), "mountstats", "-f", file, m.Dir)
+	if version != "3" {
+		show("mountstats nfsstat", []string{"Client nfs v4", "open "}, tool("mountstats"), "nfsstat", "-f", file)
+	}
+	// It reads /proc/self/mountstats and nothing else: give it the file in that place.
+	const shim = `import builtins, runpy, sys
 real, file, tool = builtins.open, sys.argv[1], sys.argv[2]
 builtins.open = lambda path, *a, **k: real(file if path == "/proc/self/mountstats" else path, *a, **k)
-sys.argv = [tool]
+sys.argv = [tool] + sys.argv[3:]
 runpy.run_path(tool, run_name="__main__")`
-			out, err = exec.Command("python3", "-c", shim, file, tool("nfsiostat")).CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "mounted on "+m.Dir) || !strings.Contains(string(out), "read:") {
-				t.Errorf("nfsiostat: %v: %s", err, out)
-			}
-			if read := procedure(&report, "NFS", "READ"); read.Calls == 0 {
-				t.Errorf("%+v", read)
-			}
-		})
+	for want, flag := range map[string]string{"read:": "", "getattr:": "-a", "lookup:": "-d", "pages": "-p"} {
+		args := []string{"python3", "-c", shim, file, tool("nfsiostat")}
+		if flag != "" {
+			args = append(args, flag)
+		}
+		show("nfsiostat "+flag, []string{"mounted on " + m.Dir, want}, args...)
 	}
 }

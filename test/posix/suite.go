@@ -8,15 +8,19 @@ import (
 	"github.com/hanwen/go-fuse/v2/posixtest"
 )
 
-// notOnNFS3 lists what go-fuse's suite asks for and NFSv3 cannot do, and why.
-var notOnNFS3 = map[string]string{
-	"Fallocate":         "NFSv3 has no ALLOCATE; the Linux client answers EOPNOTSUPP too",
-	"FallocateKeepSize": "NFSv3 has no ALLOCATE; the Linux client answers EOPNOTSUPP too",
+// before42 lists what go-fuse's suite asks for and versions before 4.2 cannot do, and why.
+var before42 = map[string]string{
+	"Fallocate":  "NFSv3 and 4.1 have no ALLOCATE; the Linux client answers EOPNOTSUPP too",
+	"XAttr":      "NFSv3 and 4.1 have no extended attributes",
+	"XAttrLarge": "NFSv3 and 4.1 have no extended attributes",
+}
+
+// notOnNFS lists what it asks for and no version can do.
+var notOnNFS = map[string]string{
+	"FallocateKeepSize": "ALLOCATE of NFSv4.2 makes a file longer; the Linux client answers EOPNOTSUPP too",
 	// It has one process lock a file twice with F_SETLK and wants the second
 	// refused, which go-fuse's own lock handling does.
 	"FcntlFlockLocksFile": "fcntl(2): locks of one process never conflict, and the kernel keeps our locks",
-	"XAttr":               "NFSv3 has no extended attributes",
-	"XAttrLarge":          "NFSv3 has no extended attributes",
 	// The kernel resolves the name anew once when the file it opens has been
 	// replaced on the server in between (ESTALE); this replaces it faster.
 	"OpenSymlinkRace": "a file replaced between lookup and open is stale in NFS, also for the Linux client",
@@ -27,9 +31,16 @@ func Run(t *testing.T, dir string) { RunWithout(t, dir, nil) }
 
 // RunWithout is Run, less the cases of posixtest that this server cannot pass, each with the reason.
 func RunWithout(t *testing.T, dir string, without map[string]string) {
+	run(t, dir, notOnNFS, before42, without)
+}
+
+// Run42 is RunWithout for a mount with NFSv4.2, which has more.
+func Run42(t *testing.T, dir string, without map[string]string) { run(t, dir, notOnNFS, without) }
+
+func run(t *testing.T, dir string, without ...map[string]string) {
 	for name, f := range posixtest.All {
 		t.Run("posixtest/"+name, func(t *testing.T) {
-			for _, lacks := range []map[string]string{notOnNFS3, without} {
+			for _, lacks := range without {
 				if why := lacks[name]; why != "" {
 					t.Skip(why)
 				}

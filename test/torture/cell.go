@@ -27,6 +27,8 @@ type Cell struct {
 	Binary string
 	// Long makes faults last as long as they do in a long run.
 	Long bool
+	// Vers is the version of NFS, as vers= has it.
+	Vers string
 	// Race: the daemon is built with the race detector.
 	Race bool
 }
@@ -195,7 +197,7 @@ func (c *run) setUp() (err error) {
 		return err
 	}
 	c.server = &server{at: c.net.B, place: place{Dir: export, ID: 7, Lossy: c.r.IntN(2) == 0, Transport: c.Transport,
-		Addr: c.net.B.IPv4.String(), Seed: c.Seed, Proxy: c.fault.proxy && c.Transport == "tcp"}}
+		Addr: c.net.B.IPv4.String(), Seed: c.Seed, Vers: c.Vers, Proxy: c.fault.proxy && c.Transport == "tcp"}}
 	if c.fault.lossy {
 		c.server.Lossy = true
 	}
@@ -213,8 +215,14 @@ func (c *run) setUp() (err error) {
 
 func (c *run) source() string { return c.net.B.IPv4.String() + ":/export" }
 
-func (c *run) options() string {
-	words := fmt.Sprintf("mountport=%d,nlmport=%d,timeo=%d", tcpPort, tcpPort, max(c.fault.timeo, 20))
+func (c *run) options() string { return c.optionsOf(c.Vers) }
+
+// optionsOf is the options for a server of that version of NFS.
+func (c *run) optionsOf(vers string) string {
+	words := fmt.Sprintf("timeo=%d", max(c.fault.timeo, 20))
+	if vers == "3" {
+		words += fmt.Sprintf(",mountport=%d,nlmport=%d", tcpPort, tcpPort)
+	}
 	switch c.Transport {
 	case "tcp":
 		words += fmt.Sprintf(",proto=tcp,port=%d", tcpPort)
@@ -225,6 +233,7 @@ func (c *run) options() string {
 		// A second device needs an address of its own.
 		words += ",srcaddr=" + secondAddr
 	}
+	words += ",vers=" + vers
 	if w := os.Getenv(wordsEnv); w != "" {
 		words += "," + w
 	}

@@ -23,6 +23,8 @@ type fault struct {
 	net bool
 	// proxy: records of TCP are tampered with.
 	proxy bool
+	// version4: it is one of version 4's alone.
+	version4 bool
 	// lossy: unstable data is lost with the server.
 	lossy bool
 	// ends: the mount does not outlive it; mayDie: the daemon need not.
@@ -40,6 +42,11 @@ func (f *fault) allowed(c *run) []syscall.Errno {
 	all := slices.Clone(f.errors)
 	if f.forgets && c.Kind == "names" {
 		all = append(all, syscall.ENOENT, syscall.EEXIST)
+	}
+	if f.shared && c.Vers != "3" {
+		// A server of version 4 that restarts without a grace period loses locks. Their holders' I/O
+		// fails, also through a mapping.
+		all = append(all, syscall.EIO, syscall.EFAULT)
 	}
 	return all
 }

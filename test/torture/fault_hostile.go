@@ -40,11 +40,11 @@ func (c *run) hostile() error {
 	if err := os.WriteFile(truth, bytes.Repeat([]byte("the truth, "), 20_000), 0o644); err != nil {
 		return err
 	}
-	liar := &server{at: c.net.B, place: place{Dir: export, ID: 9, Transport: c.Transport, Addr: hostileAddr, Seed: c.Seed, Lies: true}}
+	liar := &server{at: c.net.B, place: place{Dir: export, ID: 9, Transport: c.Transport, Addr: hostileAddr, Seed: c.Seed, Vers: "3", Lies: true}}
 	if err := liar.boot(); err != nil {
 		return err
 	}
-	d, err := mountSoon(c.net.A, c.Binary, hostileAddr+":/export", filepath.Join(c.base, "liar"), c.options()+",soft,retrans=1,noac")
+	d, err := mountSoon(c.net.A, c.Binary, hostileAddr+":/export", filepath.Join(c.base, "liar"), c.optionsOf("3")+",soft,retrans=1,noac")
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +69,8 @@ type plan struct {
 	verbose  bool
 	// long: faults last as long as they do in a run of an hour.
 	long bool
+	// versions of NFS, of which each cell takes one by its seed.
+	versions []string
 	// timed: the time was given.
 	timed bool
 }
@@ -78,6 +81,7 @@ func parse(words []string) (*plan, error) {
 	f.DurationVar(&p.lasting, "for", time.Hour, "how `long` to go on; cells that have begun are finished")
 	f.Uint64Var(&p.seed, "seed", 0, "the `seed` of a run to repeat; 0 for a new one")
 	cells := f.String("cells", "", "run only fault/transport/kind that match this `regexp`")
+	versions := f.String("vers", "3,4.2", "`versions` of NFS; each cell has one of them")
 	f.IntVar(&p.parallel, "parallel", 3, "cells at a time")
 	f.StringVar(&p.out, "out", "", "`directory` for what failing cells said (default: a temporary one)")
 	f.BoolVar(&p.selftest, "selftest", false, "only see that a server that lies is found out")
@@ -88,6 +92,12 @@ func parse(words []string) (*plan, error) {
 	}
 	f.Visit(func(x *flag.Flag) { p.timed = p.timed || x.Name == "for" })
 	var err error
+	for _, v := range strings.Split(*versions, ",") {
+		if _, known := nfsVersions[v]; !known {
+			return nil, fmt.Errorf("-vers %s: no such version of NFS", v)
+		}
+		p.versions = append(p.versions, v)
+	}
 	if p.cells, err = regexp.Compile(*cells); err != nil {
 		return nil, err
 	}
@@ -198,6 +208,7 @@ func coordinate(words []string) (ok bool, err error) {
 				break
 			}
 			c.Seed, c.Binary, c.Race, c.Long = p.seed+round, bin, race, long
+			c.Vers = p.version(c)
 			queue <- c
 		}
 		if p.cells.String() != "" && !p.timed {
@@ -208,6 +219,17 @@ func coordinate(words []string) (ok bool, err error) {
 	crews.Wait()
 	t.print(os.Stdout, p, skipped)
 	return t.failed == 0, nil
+}
+
+// version is the version of NFS of a cell.
+func (p *plan) version(c Cell) string {
+	of := p.versions
+	if faults[c.Fault].version4 {
+		if of = slices.DeleteFunc(slices.Clone(of), func(v string) bool { return v == "3" }); len(of) == 0 {
+			return "4.2"
+		}
+	}
+	return of[random(c.Seed, c.String(), "version").IntN(len(of))]
 }
 
 // build makes the rdmafs command.

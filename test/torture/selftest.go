@@ -23,7 +23,7 @@ func init() {
 func selftest(bin string, seed uint64) error {
 	for _, t := range transports {
 		for _, k := range []string{"buffered", "mmap", "append"} {
-			r := runOutside(Cell{Fault: liar, Transport: t, Kind: k, Seed: seed, Binary: bin})
+			r := runOutside(Cell{Fault: liar, Transport: t, Kind: k, Seed: seed, Vers: "3", Binary: bin})
 			if r.Lost == 0 || len(r.Failures) == 0 {
 				return fmt.Errorf("%s, seed %d: the lie was not found: %d calls tampered with, %d operations", r.Cell, seed, r.Injected, r.Ops)
 			}

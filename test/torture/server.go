@@ -11,10 +11,12 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/rdmafs/rdmafs/test/hostile"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 	"github.com/rdmafs/rdmafs/test/nfsd/script"
+	script4 "github.com/rdmafs/rdmafs/test/nfsd/v4/script"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcrdma"
 	"github.com/rdmafs/rdmafs/verbs"
@@ -30,11 +32,22 @@ type place struct {
 	Transport string
 	Addr      string
 	Seed      uint64
+	// Vers is the version of NFS.
+	Vers string
 	// Proxy lets records of TCP be tampered with.
 	Proxy bool
 	// Lies: the server accepts the command to lie.
 	Lies bool
 }
+
+var nfsVersions = map[string]nfsd.Versions{"3": nfsd.V3, "4.1": nfsd.V41, "4.2": nfsd.V42}
+
+// Times of version 4. A server that is started anew knows of no client that could reclaim something,
+// and has no grace period.
+const (
+	lease = 20 * time.Second
+	grace = 5 * time.Second
+)
 
 const (
 	tcpPort  = 2049
@@ -42,7 +55,7 @@ const (
 )
 
 // RunServer is the main function of a server. It prints "ready", and answers each
-// line of standard input: a command of package script, "crash", "struck", "stats",
+// line of standard input: a command of package script, "4" and one of version 4's, "crash", "struck", "stats",
 // or, of a server that lies, "lie" with the name of a lie, "told" and "truth", both of which
 // are answered with how often the lie was told.
 func RunServer(arg string) error {
@@ -63,14 +76,23 @@ func RunServer(arg string) error {
 			return liar
 		}
 	}
-	s, err := nfsd.New(nfsd.Config{
-		Exports: []nfsd.Export{{Dir: p.Dir, Path: "/export", ID: p.ID, Squash: nfsd.SquashNone, Async: true, Lossy: p.Lossy}},
-		Wrap:    wrap,
-		Log:     slog.New(slog.NewTextHandler(os.Stderr, nil)),
-	})
+	cfg := nfsd.Config{
+		Exports:  []nfsd.Export{{Dir: p.Dir, Path: "/export", ID: p.ID, Squash: nfsd.SquashNone, Async: true, Lossy: p.Lossy}},
+		Versions: nfsVersions[p.Vers],
+		Wrap:     wrap,
+		Log:      slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
+	sc4 := script4.New()
+	if p.Vers != "3" {
+		cfg.Lease, cfg.Grace, cfg.Delegations = lease, grace, true
+		cfg.Faults = &nfsd.Faults{Operation: sc4.Operation, Offload: sc4.Offload}
+		cfg.Wrap = func(h transport.Handler) transport.Handler { return wrap(sc4.Wrap(h)) }
+	}
+	s, err := nfsd.New(cfg)
 	if err != nil {
 		return err
 	}
+	sc4.Attach(s)
 	at := fmt.Sprintf("%s:%d", p.Addr, tcpPort)
 	if p.Proxy {
 		inner, err := s.ListenTCP("127.0.0.1:0")
@@ -121,6 +143,8 @@ func RunServer(arg string) error {
 		default:
 			if name, is := strings.CutPrefix(line, "lie "); is {
 				err = setLie(liar, name)
+			} else if order, is := strings.CutPrefix(line, "4 "); is {
+				err = sc4.Do(order)
 			} else {
 				err = sc.Do(line)
 			}

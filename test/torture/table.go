@@ -54,7 +54,7 @@ func (t *table) take(p *plan, r Result) {
 	t.all.add(r)
 	t.high = max(t.high, r.HighWater)
 	if p.verbose {
-		fmt.Printf("%-45s %5.1f s, %d ops, %d injected, %d reports %v, %d lost, %d MiB\n", r.Cell, r.Seconds, r.Ops, r.Injected, r.Reports, r.Errors, r.Lost, r.HighWater>>10)
+		fmt.Printf("%-45s %-3s %5.1f s, %d ops, %d injected, %d reports %v, %d lost, %d MiB\n", r.Cell, r.Vers, r.Seconds, r.Ops, r.Injected, r.Reports, r.Errors, r.Lost, r.HighWater>>10)
 	}
 	if len(r.Failures) == 0 {
 		return
@@ -64,7 +64,7 @@ func (t *table) take(p *plan, r Result) {
 	if r.Long {
 		long = " TORTURE_LONG=1"
 	}
-	again := fmt.Sprintf("TORTURE_SEED=%d%s TORTURE_CELLS='^%s$' make torture", r.Seed, long, r.Cell)
+	again := fmt.Sprintf("TORTURE_SEED=%d TORTURE_VERS=%s%s TORTURE_CELLS='^%s$' make torture", r.Seed, r.Vers, long, r.Cell)
 	t.again = append(t.again, again)
 	fmt.Printf("FAILED %s, seed %d (%s)\n", r.Cell, r.Seed, again)
 	for _, f := range r.Failures {

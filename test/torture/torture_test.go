@@ -50,7 +50,7 @@ func TestFindsLies(t *testing.T) {
 		kind := []string{"buffered", "mmap", "append"}[k]
 		t.Run(transport+"/"+kind, func(t *testing.T) {
 			t.Parallel()
-			c := Cell{Fault: liar, Transport: transport, Kind: kind, Seed: 7, Binary: bin}
+			c := Cell{Fault: liar, Transport: transport, Kind: kind, Seed: 7, Vers: "3", Binary: bin}
 			if r := runOutside(c); r.Lost == 0 || len(r.Failures) == 0 {
 				t.Errorf("the lie was not found: %s", told(r))
 			}
@@ -108,7 +108,7 @@ func init() {
 
 // TestMountsSoon: a mount of a cell outlasts a server that is slow to answer.
 func TestMountsSoon(t *testing.T) {
-	c := Cell{Fault: asleep, Transport: "tcp", Kind: "buffered", Seed: 1, Binary: program(t)}
+	c := Cell{Fault: asleep, Transport: "tcp", Kind: "buffered", Seed: 1, Vers: "3", Binary: program(t)}
 	if r := runOutside(c); len(r.Failures) > 0 {
 		t.Error(told(r))
 	}
@@ -122,7 +122,7 @@ func TestKilledCallers(t *testing.T) {
 	for transport, seed := range map[string]uint64{"iwarp": 5, "roce": 7, "tcp": 15} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
-			c := Cell{Fault: "callers killed", Transport: transport, Kind: "append", Seed: seed, Binary: bin}
+			c := Cell{Fault: "callers killed", Transport: transport, Kind: "append", Seed: seed, Vers: "3", Binary: bin}
 			if r := runOutside(c); len(r.Failures) > 0 || r.Lost > 0 || r.Injected == 0 {
 				t.Error(told(r))
 			}

@@ -22,6 +22,9 @@ const (
 	linuxRDMA  = "linux-rdma"
 	rdmafsTCP  = "rdmafs-tcp"
 	linuxTCP   = "linux-tcp"
+	// The same by NFS version 4.2, where the others have 3.
+	rdmafsRDMA4 = "rdmafs-rdma-4.2"
+	linuxRDMA4  = "linux-rdma-4.2"
 )
 
 // size is what an emulated machine does in some seconds a workload.
@@ -62,7 +65,7 @@ func inside(o options) error {
 	linux := func(name, words string) *compare.System {
 		return &compare.System{Name: name, Dir: dir, Data: "/export",
 			Mount: func(dir string) error {
-				return command("mount", "-t", "nfs", "-o", "vers=3,nolock,"+words, source, dir)
+				return command("mount", "-t", "nfs", "-o", words, source, dir)
 			},
 			Unmount: func(dir string) error { return command("umount", dir) },
 			Calls:   workload.KernelCalls,
@@ -76,9 +79,11 @@ func inside(o options) error {
 	}
 	r, err := compare.Run(context.Background(), []*compare.System{
 		rdmafs(rdmafsRDMA, "proto=rdma,rdma=ibv"),
-		linux(linuxRDMA, "proto=rdma,port=20049"),
+		linux(linuxRDMA, "vers=3,nolock,proto=rdma,port=20049"),
 		rdmafs(rdmafsTCP, "proto=tcp"),
-		linux(linuxTCP, "proto=tcp"),
+		linux(linuxTCP, "vers=3,nolock,proto=tcp"),
+		rdmafs(rdmafsRDMA4, "vers=4.2,proto=rdma,rdma=ibv"),
+		linux(linuxRDMA4, "vers=4.2,proto=rdma,port=20049"),
 	}, compare.Config{Workloads: workload.Matching(names), Rounds: o.rounds, Size: size, Progress: func(line string) { log.Print(line) }})
 	if err != nil {
 		return err

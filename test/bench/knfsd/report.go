@@ -62,10 +62,10 @@ func replace(page, table string) (string, error) {
 
 // markdown is a row a workload. The last columns show what the emulated machine can do
 // with one mount alone, and how many calls to the server an operation, or 1 MiB, took
-// rdmafs and Linux.
+// rdmafs and Linux by version 3 and by version 4.2.
 func markdown(r *compare.Results) string {
 	var b strings.Builder
-	b.WriteString("| workload | rdmafs ÷ Linux, RDMA | rdmafs ÷ Linux, TCP | rdmafs, RDMA ÷ TCP | Linux, RDMA | calls, rdmafs | calls, Linux |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| workload | rdmafs ÷ Linux, RDMA | rdmafs ÷ Linux, TCP | rdmafs, RDMA ÷ TCP | 4.2: rdmafs ÷ Linux, RDMA | rdmafs, RDMA, 4.2 ÷ 3 | Linux, RDMA | calls, rdmafs | calls, Linux | 4.2: calls, rdmafs | calls, Linux |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, w := range r.Workloads {
 		linux, ok := r.Rate(w.Name, linuxRDMA)
 		if !ok {
@@ -85,9 +85,10 @@ func markdown(r *compare.Results) string {
 			}
 			return "–"
 		}
-		fmt.Fprintf(&b, "| %s | **%s** | %s | %s | %.0f %s | %s | %s |\n", w.Name,
+		fmt.Fprintf(&b, "| %s | **%s** | %s | %s | **%s** | %s | %.0f %s | %s | %s | %s | %s |\n", w.Name,
 			ratio(rdmafsRDMA, linuxRDMA), ratio(rdmafsTCP, linuxTCP), ratio(rdmafsRDMA, rdmafsTCP),
-			linux.Mid, w.Unit, calls(rdmafsRDMA), calls(linuxRDMA))
+			ratio(rdmafsRDMA4, linuxRDMA4), ratio(rdmafsRDMA4, rdmafsRDMA),
+			linux.Mid, w.Unit, calls(rdmafsRDMA), calls(linuxRDMA), calls(rdmafsRDMA4), calls(linuxRDMA4))
 	}
 	return b.String()
 }

@@ -12,12 +12,12 @@ func TestReport(t *testing.T) {
 	r := &compare.Results{
 		Workloads: []compare.Workload{{Name: "reading", Unit: "MiB/s"}, {Name: "skipped"}},
 		Rates: map[string]map[string][]float64{"reading": {
-			rdmafsRDMA: {30, 10, 20}, linuxRDMA: {40, 50}, rdmafsTCP: {80}, linuxTCP: {160},
+			rdmafsRDMA: {30, 10, 20}, linuxRDMA: {40, 50}, rdmafsTCP: {80}, linuxTCP: {160}, rdmafsRDMA4: {30}, linuxRDMA4: {60},
 		}},
-		Costs: map[workload.Kind]map[string]map[string][]float64{workload.RPCs: {"reading": {rdmafsRDMA: {1, 2, 3}}}},
+		Costs: map[workload.Kind]map[string]map[string][]float64{workload.RPCs: {"reading": {rdmafsRDMA: {1, 2, 3}, linuxRDMA4: {4}}}},
 	}
 	table := markdown(r)
-	if row := "| reading | **0.44** | 0.50 | 0.25 | 45 MiB/s | 2.00 | – |\n"; !strings.HasSuffix(table, row) {
+	if row := "| reading | **0.44** | 0.50 | 0.25 | **0.50** | 1.50 | 45 MiB/s | 2.00 | – | – | 4.00 |\n"; !strings.HasSuffix(table, row) {
 		t.Errorf("table %q does not end in %q", table, row)
 	}
 	page, err := replace("before\n"+begin+"\nold\n"+end+"\nafter\n", table)

@@ -87,14 +87,14 @@ type server struct {
 	cmd *exec.Cmd
 }
 
-func startServer(t *testing.T, g *knfsd.Guest, device knfsd.Service, bin, export string) *server {
+func startServer(t *testing.T, g *knfsd.Guest, device knfsd.Service, bin, export string, more ...string) *server {
 	t.Helper()
 	host := g.HostAddr().String()
 	args := []string{"-export", export + ":no_root_squash", "-tcp", host + ":2049", "-rdma", host + ":20049"}
 	if device == knfsd.RXE {
 		args = append(args, "-rdma", "", "-roce", host+":20049")
 	}
-	cmd := exec.Command(bin, args...)
+	cmd := exec.Command(bin, append(args, more...)...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()

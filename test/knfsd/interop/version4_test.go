@@ -4,7 +4,9 @@ package interop
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -34,10 +36,11 @@ func TestMountVersion4LinuxServer(t *testing.T) {
 			m := mounted(t, way.words+",vers=4.2")
 			t.Run("posix", func(t *testing.T) {
 				knfsd.NeedAll(t)
-				posix.Run(t, m.Dir)
+				posix.Run42(t, m.Dir, nil)
 			})
 			t.Run("ranges", func(t *testing.T) { ranges4(t, m.Dir) })
 			t.Run("attributes", func(t *testing.T) { attributes4(t, m.Dir) })
+			t.Run("lists", func(t *testing.T) { lists4(t, m.Dir) })
 			m.Umount(t)
 			t.Run("random", func(t *testing.T) {
 				if way.name == "tcp" {
@@ -133,7 +136,7 @@ func attributes4(t *testing.T, dir string) {
 		t.Errorf("read into 10 bytes: %v, want ERANGE", err)
 	}
 	list := make([]byte, 100)
-	if n, err := unix.Listxattr(path, list); err != nil || string(list[:n]) != name+"\x00" {
+	if n, err := unix.Listxattr(path, list); err != nil || string(list[:n]) != name+"\x00system.nfs4_acl\x00" {
 		t.Errorf("the names are %q: %v", list[:max(n, 0)], err)
 	}
 	if err := unix.Removexattr(path, name); err != nil {
@@ -144,5 +147,75 @@ func attributes4(t *testing.T, dir string) {
 	}
 	if err := os.Remove(path); err != nil {
 		t.Error(err)
+	}
+}
+
+// lists4 sets the access control list of a directory, which Linux maps to its own, and makes files that inherit it.
+func lists4(t *testing.T, dir string) {
+	const name = "system.nfs4_acl"
+	d := filepath.Join(dir, "lists")
+	if err := os.Mkdir(d, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	list := make([]byte, 100)
+	if n, err := unix.Listxattr(d, list); err != nil || string(list[:n]) != name+"\x00" {
+		t.Errorf("the names are %q: %v", list[:max(n, 0)], err)
+	}
+	if _, err := unix.Getxattr(d, "system.posix_acl_access", list); !errors.Is(err, unix.EOPNOTSUPP) {
+		t.Errorf("a list of POSIX: %v, want EOPNOTSUPP", err)
+	}
+	// Allowed are, here and to what is made here (flags FILE_INHERIT and DIRECTORY_INHERIT): the owner everything, the
+	// group to read and write, others to read.
+	var acl []byte
+	type entry struct {
+		flag, mask uint32
+		who        string
+	}
+	entries := []entry{{0, 0x1601ff, "OWNER@"}, {0x40, 0x1200a9, "GROUP@"}, {0, 0x1200a9, "EVERYONE@"},
+		{3 | 8, 0x1601ff, "OWNER@"}, {3 | 8 | 0x40, 0x1200ef, "GROUP@"}, {3 | 8, 0x1200a9, "EVERYONE@"}}
+	acl = binary.BigEndian.AppendUint32(acl, uint32(len(entries)))
+	for _, e := range entries {
+		for _, v := range []uint32{0, e.flag, e.mask, uint32(len(e.who))} {
+			acl = binary.BigEndian.AppendUint32(acl, v)
+		}
+		acl = append(acl, e.who...)
+		acl = append(acl, make([]byte, -len(e.who)&3)...)
+	}
+	if err := unix.Setxattr(d, name, acl, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setxattr(d, name, acl[:len(acl)-4], 0); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("a list that is cut: %v, want EINVAL", err)
+	}
+	got := make([]byte, 4096)
+	n, err := unix.Getxattr(d, name, got)
+	if err != nil || n < 4 || binary.BigEndian.Uint32(got) < 6 {
+		t.Errorf("the list is %x: %v", got[:max(n, 0)], err)
+	}
+	defer unix.Umask(unix.Umask(0o077))
+	for _, flags := range []int{os.O_CREATE, os.O_CREATE | os.O_EXCL} {
+		f, err := os.OpenFile(filepath.Join(d, fmt.Sprint("file", flags)), flags|os.O_RDWR, 0o666)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := f.Stat()
+		if err != nil || st.Mode().Perm() != 0o664 {
+			t.Errorf("made with mode 0666, umask 077 and an inherited list: %v, %v", st.Mode(), err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(plain); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("made with umask 077 where nothing is inherited: %v, %v", st.Mode(), err)
+	}
+	for _, path := range []string{d, plain} {
+		if err := os.RemoveAll(path); err != nil {
+			t.Error(err)
+		}
 	}
 }

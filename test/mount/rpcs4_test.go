@@ -1,0 +1,144 @@
+package mount
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmafs/rdmafs/internal/status"
+	"github.com/rdmafs/rdmafs/test/nfsd"
+)
+
+// job is one of the commonest things that programs do, done rpcFiles times, and what it costs by version 3 and 4.2. The table in
+// docs/performance.md has these numbers for one time.
+type job struct {
+	name string
+	// before prepares the directory as another machine does; without it the mount makes the directory itself, and mine
+	// prepares it.
+	before, mine func(t *testing.T, dir string)
+	do           func(t *testing.T, dir string)
+	v3, v42      string
+}
+
+// deep is a path of names that are not known.
+const deep = "a/b/c/d"
+
+func makeDeep(t *testing.T, dir string) {
+	t.Helper()
+	each(func(path string) error {
+		if err := os.MkdirAll(filepath.Join(path, deep), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(path, deep, "file"), nil, 0o644)
+	})(t, dir)
+}
+
+var jobs = []job{
+	{name: "create, write 4 KiB, close; own directory", do: each(opened(unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o644, strings.Repeat("x", 4096))),
+		v3: "CREATE 8, LOOKUP 1, WRITE 8", v42: "CLOSE 8, LOOKUP 1, OPEN 8, WRITE 8"},
+	{name: "create, write 4 KiB, close; another's", before: func(*testing.T, string) {}, do: each(opened(unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o644, strings.Repeat("x", 4096))),
+		v3: "CREATE 8, LOOKUP 8, WRITE 8", v42: "CLOSE 8, LOOKUP 8, OPEN 8, WRITE 8"},
+	{name: "open, read, close; cold", before: makeFiles, do: each(opened(unix.O_RDONLY, 0, "small")),
+		v3: "ACCESS 8, LOOKUP 8, READ 8", v42: "ACCESS 8, CLOSE 8, LOOKUP 8, OPEN 8, READ 8"},
+	{name: "open, read, close; again", before: makeFiles, mine: each(opened(unix.O_RDONLY, 0, "small")), do: each(opened(unix.O_RDONLY, 0, "small")),
+		v3: "GETATTR 8", v42: "CLOSE 8, GETATTR 8, OPEN 8"},
+	{name: "stat of f/a/b/c/d/file, all unknown", before: makeDeep, do: each(func(path string) error {
+		return unix.Lstat(filepath.Join(path, deep, "file"), new(unix.Stat_t))
+	}),
+		v3: "LOOKUP 48", v42: "LOOKUP 48"},
+	{name: "ls -l", before: makeFiles, do: tool("ls", "-l"),
+		v3: "ACCESS 2, READDIRPLUS 1", v42: "ACCESS 2, READDIR 1"},
+	{name: "rename; own directory", mine: makeFiles, do: each(func(path string) error { return unix.Rename(path, path+"new") }),
+		v3: "RENAME 8", v42: "RENAME 8"},
+	{name: "mkdir; own directory", do: each(func(path string) error { return unix.Mkdir(path, 0o755) }),
+		v3: "LOOKUP 1, MKDIR 8", v42: "CREATE 8, LOOKUP 1"},
+	{name: "unlink; own directory", mine: makeFiles, do: each(unix.Unlink),
+		v3: "REMOVE 8", v42: "REMOVE 8"},
+}
+
+// count does the jobs on a mount of what the server has at export, and returns the calls of each by procedure.
+func count(t *testing.T, m *Mounted) (all []string) {
+	t.Helper()
+	for n, j := range jobs {
+		dir := filepath.Join(m.Dir, fmt.Sprint(n))
+		if j.before == nil {
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := unix.Lstat(dir, new(unix.Stat_t)); err != nil {
+			t.Fatal(err)
+		}
+		if j.mine != nil {
+			j.mine(t, dir)
+		}
+		var before status.Report
+		awaitThat(t, "files are closed", func() bool {
+			before = reports(t, m)[0]
+			return before.State.NFS4 == nil || before.State.NFS4.Openings == 0
+		})
+		j.do(t, dir)
+		// Files are closed at the server behind the program's back.
+		var after status.Report
+		awaitThat(t, "files are closed", func() bool {
+			after = reports(t, m)[0]
+			return after.State.NFS4 == nil || after.State.NFS4.Openings == 0
+		})
+		since := after.Since(&before)
+		var got []string
+		total := uint64(0)
+		for _, p := range since.Procedures {
+			if p.Program == "NFS" && p.Procedure != "SEQUENCE" { // which renews the lease
+				got = append(got, fmt.Sprintf("%s %d", p.Procedure, p.Calls))
+				total += p.Calls
+			}
+		}
+		slices.Sort(got)
+		all = append(all, strings.Join(got, ", "))
+		t.Logf("%-45s %3d  %s", j.name, total, all[n])
+	}
+	return all
+}
+
+// prepare makes at the server what the jobs want to find there.
+func prepare(t *testing.T, export string) {
+	t.Helper()
+	for n, j := range jobs {
+		if j.before == nil {
+			continue
+		}
+		dir := filepath.Join(export, fmt.Sprint(n))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		j.before(t, dir)
+	}
+}
+
+// TestJobs counts the calls of the commonest jobs by version 3 and 4.2.
+func TestJobs(t *testing.T) {
+	for _, vers := range []string{"3", "4.2"} {
+		t.Run(vers, func(t *testing.T) {
+			s := startServer(t, serverOptions{versions: nfsd.V3 | nfsd.V42})
+			prepare(t, s.export)
+			m := s.mount(t, "tcp", "actimeo=600,vers="+vers)
+			if vers == "3" {
+				provesMarks(t, s, m.Dir)
+			}
+			for n, got := range count(t, m) {
+				want := jobs[n].v3
+				if vers != "3" {
+					want = jobs[n].v42
+				}
+				if got != want {
+					t.Errorf("%s: %s, want %s", jobs[n].name, got, want)
+				}
+			}
+		})
+	}
+}
