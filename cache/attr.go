@@ -120,11 +120,13 @@ func (c *Cache) GetAttr(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 }
 
 // GetSize is GetAttr for callers that need the size only: times may be those from
-// before data that is not sent yet.
+// before data that is not sent yet. While a silly name is being removed it waits for that:
+// the link count that is known, or that comes, may include the name or not.
 func (c *Cache) GetSize(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfsclient.Attr, time.Duration, error) {
 	now := c.cfg.Now()
 	i.mu.Lock()
-	if i.fresh(now) && i.pages.State() == coherence.Current {
+	hidden := i.silly
+	if i.fresh(now) && i.pages.State() == coherence.Current && (hidden == nil || !c.removing(hidden)) {
 		a, ttl := i.outward(), i.attrTTL(now)
 		i.mu.Unlock()
 		c.counts.attributeHits.Add(1)
@@ -132,13 +134,21 @@ func (c *Cache) GetSize(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 	}
 	i.mu.Unlock()
 	c.counts.attributeMisses.Add(1)
-	if err := c.revalidate(ctx, cr, i); err != nil {
-		return nfsclient.Attr{}, 0, err
+	for {
+		if err := c.revalidate(ctx, cr, i); err != nil {
+			return nfsclient.Attr{}, 0, err
+		}
+		c.clear(ctx, i)
+		i.mu.Lock()
+		if i.silly == hidden && (hidden == nil || !c.removing(hidden)) {
+			a, ttl := i.outward(), i.attrTTL(c.cfg.Now())
+			i.mu.Unlock()
+			return a, ttl, nil
+		}
+		hidden = i.silly
+		i.mu.Unlock()
+		c.awaitRemoval(ctx, i)
 	}
-	c.clear(ctx, i)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.outward(), i.attrTTL(c.cfg.Now()), nil
 }
 
 // revalidate fetches i's attributes from the server.

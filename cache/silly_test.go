@@ -299,3 +299,59 @@ func TestHidingCrossesClosing(t *testing.T) {
 		}
 	}
 }
+
+// TestLinkCountDuringRemoval: a silly name that is being removed, of a file that has another name, is not counted, whether
+// the server has removed it yet or not, and whether the attributes are known, or are fetched meanwhile.
+func TestLinkCountDuringRemoval(t *testing.T) {
+	for _, x := range []struct {
+		name    string
+		removed bool // by the server, when the attributes are asked for
+		fresh   bool
+	}{{"before", false, false}, {"after", true, false}, {"known", false, true}} {
+		t.Run(x.name, func(t *testing.T) {
+			srv := newFake(t)
+			srv.foreign("a", []byte("content"))
+			c := newCache(t, srv, testConfig())
+			f, _ := open(t, c, "a", rw)
+			e, err := c.Link(ctx, alice, f.i, c.Root(), "b")
+			check(t, err)
+			defer c.Forget(e.Inode, 1)
+			check(t, c.Unlink(ctx, alice, c.Root(), "a"))
+			if a, _, err := c.GetAttr(ctx, alice, e.Inode); err != nil || a.Nlink != 1 {
+				t.Fatalf("while it is open: %d links, %v", a.Nlink, err)
+			}
+			removing, asked, proceed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			srv.mu.Lock()
+			srv.hook = func(op string, done bool) error {
+				switch {
+				case op == "REMOVE" && done == x.removed:
+					close(removing)
+					<-proceed
+				case op == "GETATTR" && done:
+					once.Do(func() { close(asked) })
+				}
+				return nil
+			}
+			srv.mu.Unlock()
+			f.Release()
+			<-removing
+			if !x.fresh {
+				e.Inode.relink()
+			}
+			got := make(chan nfsclient.Attr, 1)
+			go func() {
+				a, _, err := c.GetAttr(ctx, alice, e.Inode)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- a
+			}()
+			<-asked
+			close(proceed)
+			if a := <-got; a.Nlink != 1 {
+				t.Errorf("%d links", a.Nlink)
+			}
+		})
+	}
+}

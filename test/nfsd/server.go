@@ -158,10 +158,16 @@ func (s *Server) lose() {
 	if s.state != nil {
 		s.state.Restart(s.cfg.Grace != 0)
 	}
+	s.ForgetContexts()
+	s.stats.crashes.Add(1)
+}
+
+// ForgetContexts forgets all security contexts, as a server does that has too many of them. Calls with one are
+// answered RPCSEC_GSS_CREDPROBLEM from now on.
+func (s *Server) ForgetContexts() {
 	if s.gss != nil {
 		s.gss.Forget()
 	}
-	s.stats.crashes.Add(1)
 }
 
 // runCrash is Crash out of a call that is itself to be lost.
