@@ -158,15 +158,6 @@ func TestLastLinkAfterClose(t *testing.T) {
 	if n := links(); n != 1 {
 		t.Errorf("%d links while open", n)
 	}
-	srv.hook = func(op string, done bool) error {
-		if op == "REMOVE" && done {
-			check(t, c.revalidate(ctx, alice, e.Inode))
-			if a, ttl, err := c.GetAttr(ctx, alice, e.Inode); err != nil || a.Nlink != 1 || ttl != 0 {
-				t.Errorf("%d links when it is gone, kept for %v, %v", a.Nlink, ttl, err)
-			}
-		}
-		return nil
-	}
 	f.Release()
 	c.removeSillies(ctx)
 	if n := links(); n != 1 {
