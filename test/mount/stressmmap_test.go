@@ -29,6 +29,7 @@ type mmapRole struct {
 	Seed   uint64
 	Proto  string
 	RoCE   bool
+	More   string   // options of the mounts
 	Mounts []string // of one export
 	Export string   // where that is on the server
 }
@@ -64,11 +65,14 @@ func TestStressMappings(t *testing.T) {
 	if first == 0 {
 		first = rand.Uint64()
 	}
-	for k, c := range []struct{ name, proto string }{{"iwarp", "rdma"}, {"roce", "rdma"}, {"tcp", "tcp"}, {"ring", "rdma"}} {
+	for k, c := range []struct{ name, proto, more string }{
+		{"iwarp", "rdma", ""}, {"roce", "rdma", ""}, {"tcp", "tcp", ""}, {"ring", "rdma", ",fuse=ring"},
+		{"iwarp-4.2", "rdma", "," + stress4}, {"tcp-4.2", "tcp", "," + stress4},
+	} {
 		seed := first + uint64(k)
 		t.Run(fmt.Sprintf("%s,seed=%d", c.name, seed), func(t *testing.T) {
 			var s mmapServer
-			p := mmapRole{Seed: seed, Proto: c.proto, RoCE: c.name == "roce"}.start(t)
+			p := mmapRole{Seed: seed, Proto: c.proto, RoCE: c.name == "roce", More: c.more}.start(t)
 			line := p.line(t)
 			if err := json.Unmarshal([]byte(line), &s); err != nil {
 				t.Fatalf("the server said %q: %v", line, err)
@@ -76,9 +80,6 @@ func TestStressMappings(t *testing.T) {
 			t.Cleanup(func() { t.Log(p.end(t)) })
 			role := mmapRole{Seed: seed, Export: s.Export}
 			for _, words := range s.Words {
-				if c.name == "ring" {
-					words += ",fuse=ring"
-				}
 				role.Mounts = append(role.Mounts, mountRetrying(t, s.Source, words).Dir)
 			}
 			user := role.start(t)
@@ -186,13 +187,13 @@ func (p *inside) end(t *testing.T) string {
 // serve is the server until its standard input ends.
 func (role mmapRole) serve(t *testing.T) {
 	w := &faultyCalls{r: rand.New(rand.NewPCG(role.Seed, 0))}
-	s := startServer(t, serverOptions{lossy: true, roce: role.RoCE, faults: &nfsd.Faults{Before: w.disturb, After: w.disturb}})
+	s := startServer(t, serverOptions{lossy: true, roce: role.RoCE, faults: &nfsd.Faults{Before: w.disturb, After: w.disturb}}.with4(role.More))
 	says := mmapServer{Source: s.source(), Export: s.export}
 	for k := range says.Words {
 		if role.RoCE && k > 0 {
 			s.client = rocetest.Loopback(t)
 		}
-		says.Words[k] = s.words(role.Proto, "timeo=10,nconnect=2")
+		says.Words[k] = s.words(role.Proto, "timeo=10,nconnect=2"+role.More)
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(says); err != nil {
 		t.Fatal(err)

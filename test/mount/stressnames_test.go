@@ -44,11 +44,13 @@ func TestStressNames(t *testing.T) {
 		{protos: [2]string{"rdma", "rdma"}, roce: true, words: "actimeo=0", both: true},
 		{protos: [2]string{"rdma", "tcp"}, roce: true},
 		{protos: [2]string{"rdma", "tcp"}, words: "fuse=ring"},
+		{protos: [2]string{"rdma", "tcp"}, words: stress4 + ",nconnect=2"},
+		{protos: [2]string{"tcp", "rdma"}, words: stress4 + ",noac", both: true},
 	} {
 		seed := first + uint64(k)
 		t.Run(fmt.Sprintf("%s+%s,roce=%t,%s,seed=%d", c.protos[0], c.protos[1], c.roce, c.words, seed), func(t *testing.T) {
 			w := &faultyCalls{r: rand.New(rand.NewPCG(seed, 0))}
-			s := startServer(t, serverOptions{lossy: true, roce: c.roce, faults: &nfsd.Faults{Before: w.disturb, After: w.disturb}})
+			s := startServer(t, serverOptions{lossy: true, roce: c.roce, faults: &nfsd.Faults{Before: w.disturb, After: w.disturb}}.with4(c.words))
 			t.Cleanup(func() { nothingHidden(t, s.export) }) // after the mounts
 			for _, name := range sharedDirs {
 				if err := os.Mkdir(filepath.Join(s.export, name), 0o755); err != nil {
