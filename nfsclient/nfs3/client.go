@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/mark"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
 	"github.com/rdmafs/rdmafs/nfsclient/pathbuf"
 	"github.com/rdmafs/rdmafs/transport"
@@ -33,7 +34,7 @@ type Client struct {
 	noPlus, noExclusive atomic.Bool
 	// verifier is the server's last, 0 if there was none; kept only with Config.Locks.
 	verifier atomic.Uint64
-	marks    marks
+	marks    mark.Marks
 
 	closeOnce sync.Once
 	closeErr  error

@@ -19,7 +19,7 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 	// client's.
 	args := wire.CreateArgs{Where: wire.DirOp{Dir: dir, Name: name}, Attr: fromSetAttr(&s), Mode: wire.Guarded}
 	if exclusive && s.SetAtime == nfsclient.TimeKeep {
-		if mark, ok := c.marks.next(cr.UID); ok {
+		if mark, ok := c.marks.Next(cr.UID); ok {
 			return c.createMarked(ctx, cr, args, s, mark)
 		}
 	}
@@ -46,7 +46,7 @@ func (c *Client) createMarked(ctx context.Context, cr nfsclient.Cred, args wire.
 	if err == nil {
 		c.readClock(q, sent, &res)
 		if !m.Late && !q.call.Resent {
-			c.marks.tried(cr.UID, mark, &m.Attr)
+			c.marks.Tried(cr.UID, mark, m.Attr.Atime)
 		}
 		return m, nil
 	}
@@ -60,7 +60,7 @@ func (c *Client) createMarked(ctx context.Context, cr nfsclient.Cred, args wire.
 		// may have made the file before it refused: that one is then not ours to take.
 		again, err := c.createExclusive(ctx, cr, args, s)
 		if st, ok := nfsclient.StatusOf(err); st == nfsclient.OK && ok || st == nfsclient.ErrExist {
-			c.marks.refused.Store(true)
+			c.marks.Refuse()
 		}
 		return again, err
 	}
@@ -110,7 +110,7 @@ func (c *Client) createExclusive(ctx context.Context, cr nfsclient.Cred, args wi
 	marked := false
 	if s.SetAtime == nfsclient.TimeKeep {
 		s.SetAtime = nfsclient.TimeServer
-		if mark, marked = c.marks.candidate(); marked {
+		if mark, marked = c.marks.Candidate(); marked {
 			s.SetAtime, s.Atime = nfsclient.TimeClient, mark
 		}
 	}
@@ -118,9 +118,9 @@ func (c *Client) createExclusive(ctx context.Context, cr nfsclient.Cred, args wi
 	if marked {
 		switch {
 		case err == nil && wcc.After.Set:
-			c.marks.tried(cr.UID, mark, &wcc.After.Attr)
+			c.marks.Tried(cr.UID, mark, wcc.After.Attr.Atime)
 		case err != nil && answered(err):
-			c.marks.refused.Store(true)
+			c.marks.Refuse()
 			s.SetAtime = nfsclient.TimeServer
 			wcc, err = c.SetAttr(ctx, cr, h, nil, s)
 		}
@@ -138,7 +138,7 @@ func (c *Client) createExclusive(ctx context.Context, cr nfsclient.Cred, args wi
 // has made a file.
 func (c *Client) readClock(q *request, sent time.Time, res *wire.MadeRes) {
 	if res.Attr.Set && !q.call.Resent {
-		c.marks.clock.made(sent, res.Attr.Attr.Ctime.Time())
+		c.marks.Made(sent, res.Attr.Attr.Ctime.Time())
 	}
 }
 

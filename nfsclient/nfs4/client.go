@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/mark"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/session"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	"github.com/rdmafs/rdmafs/nfsclient/pathbuf"
@@ -28,6 +29,7 @@ type Client struct {
 	paths    *pathbuf.Pool
 	owners   owners
 	copies   copies
+	marks    mark.Marks
 	// elsewhere is what the log was told of names that lead to other servers.
 	elsewhere elsewhere
 	// sleep waits between tries of what the server asks to try later.
@@ -132,7 +134,9 @@ type request struct {
 	at int
 	// impatient: DELAY and GRACE are returned to the caller, as ErrJukebox.
 	impatient bool
-	sys       transport.AuthSys
+	// again: the server may have carried it out already when it was sent, in a session that is lost.
+	again bool
+	sys   transport.AuthSys
 	session.Call
 }
 
@@ -159,6 +163,7 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 		if err := c.ses.Do(ctx, &q.Call); err != nil {
 			return fmt.Errorf("%s: %w", q.op, err)
 		}
+		q.again = q.again || q.Repeated
 		if q.has(q.at) {
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"sync/atomic"
+	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
@@ -18,22 +19,28 @@ type creation struct {
 	fh    *wire.GetFH
 	close *wire.Close // with mode 0
 	state *openState
+	// rest is what a file that was made exclusively does not have yet, or nil.
+	rest *wire.SetAttr
+	// mark is the file's, or zero. mayMark: rest may bring one.
+	mark    time.Time
+	mayMark bool
 	// The operations' indices; 0 where there is none.
-	getFH, setAttr, attr, closes, dirAttr int
+	getFH, attr, closes, dirAttr int
 }
 
 // Create implements nfsclient.Client, in one compound. Never UNCHECKED: its answer does not say
-// whether the file is new or another client's. With exclusive the server knows the file again by a
-// verifier should it have lost its session in between; it may keep that in the file's times, which
-// are therefore always set.
+// whether the file is new or another client's. With exclusive a file that was made before the server
+// lost its session is known again: by a mark, or, for a user who has kept none yet, by a verifier. The
+// server may keep that in the file's times, which are therefore always set, and in a second compound: in
+// the first they would take the verifier away from a file whose OPEN must be sent again.
 func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string, s nfsclient.SetAttr, exclusive bool, mode nfsclient.OpenMode) (nfsclient.Made, error) {
 	if err := c.checkName("CREATE", name); err != nil {
 		return nfsclient.Made{}, err
 	}
 	// refused: the server has made nothing. Whoever makes the call may still be at it after its caller has given up.
 	var refused atomic.Bool
-	try := func(exclusiveAttrs wire.Bitmap, names bool) (m nfsclient.Made, err error) {
-		x, err := c.creation(cr, dir, name, s, exclusive, exclusiveAttrs, names, mode)
+	try := func(how exclusion, names bool) (m nfsclient.Made, err error) {
+		x, err := c.creation(cr, dir, name, s, how, names, mode)
 		if err != nil {
 			return m, err
 		}
@@ -54,10 +61,19 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 	}
 	var m nfsclient.Made
 	err := c.withOwners(func(names bool) (err error) {
-		m, err = try(c.fs.exclusive, names)
+		if exclusive && s.SetAtime == nfsclient.TimeKeep {
+			if mark, ok := c.marks.Next(cr.UID); ok {
+				m, err = try(exclusion{mark: mark}, names)
+				if st, _ := nfsclient.StatusOf(err); !refused.Load() || st != nfsclient.ErrPerm && st != nfsclient.ErrInval && st != nfsclient.ErrNotSupp {
+					return err
+				}
+				c.marks.Refuse() // perhaps for the time
+			}
+		}
+		m, err = try(exclusion{verifier: exclusive, may: c.fs.exclusive}, names)
 		if st, _ := nfsclient.StatusOf(err); exclusive && (st == nfsclient.ErrInval || st == nfsclient.ErrNotSupp) && refused.Load() && !c.fs.exclusive.Empty() {
 			// Another file system below the root may take other attributes.
-			m, err = try(wire.Bitmap{}, names)
+			m, err = try(exclusion{verifier: true}, names)
 		}
 		if !refused.Load() {
 			err = settle(err) // not to be tried again
@@ -67,15 +83,26 @@ func (c *Client) Create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 	return m, settle(err)
 }
 
+// exclusion says how a file that must not exist before is known again: by its mark, or by a verifier, with which may
+// can be set. The zero value is that of a file that need not be.
+type exclusion struct {
+	mark     time.Time
+	verifier bool
+	may      wire.Bitmap
+}
+
 // creation makes the compound.
-func (c *Client) creation(cr nfsclient.Cred, dir nfsclient.Handle, name string, s nfsclient.SetAttr, exclusive bool, may wire.Bitmap, names bool, mode nfsclient.OpenMode) (*creation, error) {
-	x := &creation{open: &wire.Open{Claim: wire.ClaimNull, Name: name, Create: true, Mode: wire.Guarded}, fh: &wire.GetFH{}}
+func (c *Client) creation(cr nfsclient.Cred, dir nfsclient.Handle, name string, s nfsclient.SetAttr, how exclusion, names bool, mode nfsclient.OpenMode) (*creation, error) {
+	x := &creation{open: &wire.Open{Claim: wire.ClaimNull, Name: name, Create: true, Mode: wire.Guarded}, fh: &wire.GetFH{}, mark: how.mark}
+	if !how.mark.IsZero() {
+		s.SetAtime, s.Atime = nfsclient.TimeClient, how.mark
+	}
 	x.state = c.newOpen(cr, "", mode)
 	x.open.Access = shareAccess(mode)
 	x.open.Attrs = c.toMake(&s, c.fs.make, names)
 	ops := []wire.Operation{&wire.PutFH{Handle: dir}, x.open, x.fh}
 	x.getFH = 2
-	if exclusive {
+	if how.verifier {
 		x.open.Mode = wire.Exclusive1
 		if _, err := rand.Read(x.open.Verifier[:]); err != nil {
 			return nil, err
@@ -83,20 +110,22 @@ func (c *Client) creation(cr nfsclient.Cred, dir nfsclient.Handle, name string, 
 		rest := &wire.SetAttr{Stateid: wire.AnonymousStateid}
 		if s.SetAtime == nfsclient.TimeKeep {
 			s.SetAtime = nfsclient.TimeServer
+			x.mayMark = true
 		}
 		if s.SetMtime == nfsclient.TimeKeep {
 			s.SetMtime = nfsclient.TimeServer
 		}
 		rest.Attrs = c.toMake(&s, wire.Bitmap{}, names)
-		x.open.Attrs = c.toMake(&s, c.fs.make.And(may), names)
+		x.open.Attrs = c.toMake(&s, c.fs.make.And(how.may), names)
 		if x.open.Attrs.Has(wire.AttrModeUmask) {
 			rest.Attrs.Mask.Remove(wire.AttrMode)
 		}
-		x.open.Attrs.Mask = x.open.Attrs.Mask.And(may).Without(wire.BitmapOf(wire.AttrTimeAccessSet, wire.AttrTimeModifySet))
+		x.open.Attrs.Mask = x.open.Attrs.Mask.And(how.may).Without(wire.BitmapOf(wire.AttrTimeAccessSet, wire.AttrTimeModifySet))
 		rest.Attrs.Mask = rest.Attrs.Mask.Without(x.open.Attrs.Mask)
-		x.setAttr, ops = len(ops), append(ops, rest)
+		x.rest = rest
+	} else {
+		x.attr, ops = len(ops), append(ops, c.getattr())
 	}
-	x.attr, ops = len(ops), append(ops, c.getattr())
 	if mode == 0 {
 		x.close = &wire.Close{Stateid: wire.CurrentStateid}
 		x.closes, ops = len(ops), append(ops, x.close)
@@ -114,8 +143,11 @@ func (c *Client) creation(cr nfsclient.Cred, dir nfsclient.Handle, name string, 
 
 // create makes the call, and completes what it left undone.
 func (c *Client) create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string, x *creation, mode nfsclient.OpenMode) (m nfsclient.Made, err error) {
-	q := &x.q
+	q, sent := &x.q, time.Now()
 	if err := c.do(ctx, cr, q); err != nil {
+		if st, _ := nfsclient.StatusOf(err); st == nfsclient.ErrExist && q.again && !x.mark.IsZero() {
+			return c.recognize(ctx, cr, dir, name, x, mode, err)
+		}
 		return m, err
 	}
 	m.Handle = x.fh.Handle
@@ -147,23 +179,83 @@ func (c *Client) create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 			m.State = nil
 		}
 	}()
-	if x.setAttr > 0 && !q.has(x.setAttr) {
-		set, _ := q.Ops[x.setAttr].(*wire.SetAttr)
-		again := &request{op: "SETATTR", at: 1}
-		again.Ops, again.Cache = []wire.Operation{&wire.PutFH{Handle: m.Handle}, set}, true
-		if err := c.do(ctx, cr, again); err != nil {
+	var a nfsclient.Attr
+	var ok bool
+	if x.rest == nil {
+		a, ok = c.postOf(q, x.attr)
+	} else {
+		if a, ok, err = c.setRest(ctx, cr, x, m.Handle); err != nil {
 			return m, err
 		}
 	}
-	a, ok := c.postOf(q, x.attr)
 	if !ok {
 		m.Late = true
 		if a, err = c.GetAttr(ctx, cr, m.Handle); err != nil {
 			return m, err
 		}
 	}
+	if ok && !q.again {
+		c.marks.Made(sent, a.Ctime)
+		if !x.mark.IsZero() {
+			c.marks.Tried(cr.UID, x.mark, a.Atime)
+		}
+	}
 	m.Attr = a
 	m.Dir = c.dirWcc(q, x.open.Change, x.dirAttr)
+	return m, nil
+}
+
+// setRest gives a file that was made with a verifier what it does not have yet, and a mark if that may be. ok is false if no
+// attributes came back.
+func (c *Client) setRest(ctx context.Context, cr nfsclient.Cred, x *creation, h nfsclient.Handle) (a nfsclient.Attr, ok bool, err error) {
+	plain := x.rest.Attrs.TimeAccessSet
+	if x.mayMark {
+		if mark, ok := c.marks.Candidate(); ok {
+			x.mark = mark
+			x.rest.Attrs.TimeAccessSet = wire.SetTime{How: nfsclient.TimeClient, Time: wire.TimeOf(mark)}
+		}
+	}
+	for {
+		q := &request{op: "SETATTR", at: 1}
+		q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: h}, x.rest, c.getattr()}, true
+		switch err := c.do(ctx, cr, q); {
+		case err == nil:
+			a, ok = c.postOf(q, 2)
+			return a, ok, nil
+		case x.mark.IsZero() || !answered(err):
+			return a, false, err
+		}
+		c.marks.Refuse() // perhaps it refuses the time
+		x.mark, x.rest.Attrs.TimeAccessSet = time.Time{}, plain
+	}
+}
+
+// recognize is the result of an OPEN that was sent more than once, to a server that has lost its session in between, and found
+// the name taken: by the file that it has itself made, if that has the mark.
+func (c *Client) recognize(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string, x *creation, mode nfsclient.OpenMode, taken error) (m nfsclient.Made, err error) {
+	f, err := c.Lookup(ctx, cr, dir, name)
+	if err != nil {
+		return m, taken
+	}
+	m.Handle, m.Late = f.Handle, true
+	if m.Attr, err = c.GetAttr(ctx, cr, f.Handle); err != nil || m.Attr.Type != nfsclient.Regular || !m.Attr.Atime.Equal(x.mark) {
+		return nfsclient.Made{}, taken
+	}
+	if mode == 0 {
+		return m, nil
+	}
+	x.state.h = m.Handle
+	if mode&nfsclient.OpenWrite != 0 && c.delegated() {
+		x.state.altered, _ = c.altering(m.Handle)
+	}
+	if _, err := c.open(ctx, x.state, &wire.Open{Claim: wire.ClaimFH}); err != nil {
+		x.state.end()
+		return nfsclient.Made{}, err
+	}
+	if !c.keep(x.state) {
+		return nfsclient.Made{}, transport.ErrClosed
+	}
+	m.State = x.state
 	return m, nil
 }
 

@@ -1,15 +1,14 @@
-package nfs3
+// Package mark has access times by which a client knows a file again that it has made itself.
+package mark
 
 import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/rdmafs/rdmafs/nfsclient"
 )
 
-// marks gives each file that must not exist before an access time of its own: should the
+// Marks gives each file that must not exist before an access time of its own: should the
 // call be resent to a server that has forgotten the first transmission, the time shows
 // whose file it finds, as the verifier of an exclusive CREATE does. Unlike that, the mark
 // need not be replaced by another call: it is within markSpread of what the server's clock
@@ -17,8 +16,8 @@ import (
 //
 // Only who owns a file may set its times, which on some file systems is not who makes it,
 // and some keep no nanoseconds. A user therefore gets marks when a file of his has kept one
-// that an exclusive CREATE's SETATTR gave it.
-type marks struct {
+// that an exclusive CREATE's SETATTR gave it. Its methods may be called at the same time.
+type Marks struct {
 	clock   serverClock
 	refused atomic.Bool // a server would not take one, or did not keep it
 
@@ -29,12 +28,12 @@ type marks struct {
 const (
 	// markSpread in nanoseconds is how many marks there are at any moment.
 	markSpread = 1 << 27
-	// maxMarkUsers bounds marks.kept.
+	// maxMarkUsers bounds Marks.kept.
 	maxMarkUsers = 1 << 10
 )
 
-// candidate is a mark to try.
-func (m *marks) candidate() (mark time.Time, ok bool) {
+// Candidate is a mark to try; ok is false if there is none.
+func (m *Marks) Candidate() (mark time.Time, ok bool) {
 	if m.refused.Load() {
 		return mark, false
 	}
@@ -42,20 +41,20 @@ func (m *marks) candidate() (mark time.Time, ok bool) {
 	return now.Add(-time.Duration(rand.Int64N(markSpread))), ok
 }
 
-// next is a mark for a file of a user who has kept one.
-func (m *marks) next(uid uint32) (mark time.Time, ok bool) {
+// Next is a mark for a file of a user who has kept one.
+func (m *Marks) Next(uid uint32) (mark time.Time, ok bool) {
 	m.mu.Lock()
 	_, ok = m.kept[uid]
 	m.mu.Unlock()
 	if !ok {
 		return mark, false
 	}
-	return m.candidate()
+	return m.Candidate()
 }
 
-// tried takes note of a user's file that was given a mark and has the attributes a.
-func (m *marks) tried(uid uint32, mark time.Time, a *nfsclient.Attr) {
-	if !a.Atime.Equal(mark) {
+// Tried takes note of a user's file that was given a mark, and of the access time that it has.
+func (m *Marks) Tried(uid uint32, mark, atime time.Time) {
+	if !atime.Equal(mark) {
 		m.refused.Store(true)
 		return
 	}
@@ -66,6 +65,12 @@ func (m *marks) tried(uid uint32, mark time.Time, a *nfsclient.Attr) {
 	}
 	m.kept[uid] = struct{}{}
 }
+
+// Refuse ends all marks: the server does not take them.
+func (m *Marks) Refuse() { m.refused.Store(true) }
+
+// Made takes the server's time from the ctime of a file that a call has made, which was sent at a time here, once.
+func (m *Marks) Made(sent, ctime time.Time) { m.clock.made(sent, ctime) }
 
 // serverClock is what is known of a server's clock, from the ctime of files that it has
 // just made.
