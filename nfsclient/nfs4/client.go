@@ -134,7 +134,8 @@ type request struct {
 	at int
 	// impatient: DELAY and GRACE are returned to the caller, as ErrJukebox.
 	impatient bool
-	// again: the server may have carried it out already when it was sent, in a session that is lost.
+	// again: it was sent as a new request after one that the server may have carried out, in a session that is lost, or
+	// before it asked to try later.
 	again bool
 	sys   transport.AuthSys
 	session.Call
@@ -175,6 +176,7 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 		} else if !later(q.Status) || q.impatient {
 			return c.answer(q)
 		}
+		q.again = true
 		if delay == firstDelay {
 			c.cf.Log.Info(fmt.Sprintf("%s: server asks to try %s later (%s)", c.cf.Host, q.op, wire.StatusName(q.Status)))
 		}

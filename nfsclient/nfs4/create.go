@@ -230,8 +230,8 @@ func (c *Client) setRest(ctx context.Context, cr nfsclient.Cred, x *creation, h 
 	}
 }
 
-// recognize is the result of an OPEN that was sent more than once, to a server that has lost its session in between, and found
-// the name taken: by the file that it has itself made, if that has the mark.
+// recognize is the result of an OPEN that was sent more than once and found the name taken: by the file that it has itself made,
+// if that has the mark.
 func (c *Client) recognize(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Handle, name string, x *creation, mode nfsclient.OpenMode, taken error) (m nfsclient.Made, err error) {
 	f, err := c.Lookup(ctx, cr, dir, name)
 	if err != nil {

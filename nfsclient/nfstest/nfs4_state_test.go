@@ -153,11 +153,22 @@ func (u *user4) close(h nfsclient.Handle, st nfsclient.OpenState) {
 	u.must(u.c.CloseFile(u.Context(), nfsclient.Cred{}, h, st))
 }
 
+// writeNow writes, and again while the server asks for it to be done later, which Write leaves to its caller.
+func (u *user4) writeNow(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState, off uint64, v mem.Vec) (nfsclient.WriteResult, error) {
+	for {
+		r, err := u.c.Write(ctx, cr, h, st, off, v, nfsclient.FileSync)
+		if !isStatus(err, nfsclient.ErrJukebox) || ctx.Err() != nil {
+			return r, err
+		}
+		time.Sleep(10 * time.Millisecond) // the server does not tell when
+	}
+}
+
 func (u *user4) write(h nfsclient.Handle, st nfsclient.OpenState, off uint64, s string) {
 	u.Helper()
 	v := mem.Vec{u.buf.Seg(0, len(s))}
 	v.CopyIn(0, []byte(s))
-	r, err := u.c.Write(u.Context(), nfsclient.Cred{}, h, st, off, v, nfsclient.FileSync)
+	r, err := u.writeNow(u.Context(), nfsclient.Cred{}, h, st, off, v)
 	u.must(err)
 	if r.N != len(s) {
 		u.Fatalf("wrote %d of %d bytes", r.N, len(s))
@@ -331,7 +342,7 @@ func runCounter4(u *user4, h nfsclient.Handle, owner nfsclient.LockOwner, rounds
 		if err == nil {
 			n, _ := strconv.Atoi(string(u.buf.Bytes()[:8]))
 			v.CopyIn(0, fmt.Appendf(nil, "%08d", n+1))
-			_, err = u.c.Write(ctx, cr, h, o.State, 0, v, nfsclient.FileSync)
+			_, err = u.writeNow(ctx, cr, h, o.State, 0, v)
 		}
 		if err == nil {
 			err = u.set(ctx, h, o.State, owner, nfsclient.Unlocked, 0, toEnd)

@@ -116,7 +116,7 @@ func (w *worker4) run(stop *atomic.Bool) error {
 func (w *worker4) step(ctx context.Context, cr nfsclient.Cred, name string) error {
 	w.count++
 	w.buf.CopyIn(0, fmt.Appendf(nil, "%08d", w.count))
-	if _, err := w.u.c.Write(ctx, cr, w.h, w.st, 0, w.buf, nfsclient.FileSync); err != nil {
+	if _, err := w.u.writeNow(ctx, cr, w.h, w.st, 0, w.buf); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	if _, err := w.u.c.Read(ctx, cr, w.h, w.st, 0, w.buf); err != nil {
