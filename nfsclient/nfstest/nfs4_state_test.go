@@ -153,6 +153,21 @@ func (u *user4) close(h nfsclient.Handle, st nfsclient.OpenState) {
 	u.must(u.c.CloseFile(u.Context(), nfsclient.Cred{}, h, st))
 }
 
+// provesMarks makes files until one that must not exist costs one compound: the client then knows that the server keeps the marks by
+// which files are known again, and its clock.
+func (u *user4) provesMarks() {
+	u.Helper()
+	for k := range 100 {
+		before := u.calls.n.Load()
+		_, err := u.c.Create(u.Context(), nfsclient.Cred{}, u.root, u.name(fmt.Sprint("mark", k)), nfsclient.SetAttr{Mode: ptr(uint32(0o600))}, true, 0)
+		u.must(err)
+		if u.calls.n.Load() == before+1 {
+			return
+		}
+	}
+	u.Fatal("each exclusive create costs a SETATTR")
+}
+
 // writeNow writes, and again while the server asks for it to be done later, which Write leaves to its caller.
 func (u *user4) writeNow(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState, off uint64, v mem.Vec) (nfsclient.WriteResult, error) {
 	for {
@@ -205,6 +220,7 @@ func counted4(u *user4) {
 		}
 	}
 	ctx, cr := u.Context(), nfsclient.Cred{}
+	u.provesMarks()
 	for _, exclusive := range []bool{false, true} {
 		name := u.name(fmt.Sprintf("small-%v", exclusive))
 		var h nfsclient.Handle
