@@ -257,7 +257,7 @@ func (k *kerberosMounts) manyCalls(t *testing.T, vers string) {
 // secret is what a recorded file says.
 const secret = "the secret that krb5p keeps"
 
-// record has tcpdump see what krb5i shows and krb5p does not, and tshark read it.
+// record has a record show what krb5i does not hide and krb5p does, and tshark read it.
 func (k *kerberosMounts) record(t *testing.T) {
 	tshark, err := exec.LookPath("tshark")
 	if err != nil {
@@ -265,15 +265,16 @@ func (k *kerberosMounts) record(t *testing.T) {
 	}
 	for _, vers := range []string{"3", "4.2"} {
 		for sec, service := range map[string]string{"krb5": "1", "krb5i": "2", "krb5p": "3"} {
-			file := filepath.Join(k.g.Share(), "kerberos.pcap")
-			guest(t, k.g, "tcpdump -Z root -U -i eth0 -s 0 -w /share/kerberos.pcap 'tcp port 2049' >/tmp/tcpdump 2>&1 & until grep -q listening /tmp/tcpdump; do sleep 0.1; done")
+			file := filepath.Join(t.TempDir(), "kerberos.pcap")
+			r := k.g.Record(t, file)
 			m := k.mount(t, "proto=tcp,vers="+vers+",sec="+sec)
 			name := filepath.Join(m.Dir, "recorded")
 			if out, err := as(1001, "yes '"+secret+"' | head -c 100000 >"+name+" && sync "+name); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 			m.Umount(t)
-			guest(t, k.g, "rm /export/recorded; kill -INT $(pidof tcpdump); while pidof tcpdump >/dev/null; do sleep 0.1; done")
+			r.Stop(t)
+			guest(t, k.g, "rm /export/recorded")
 			b, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
