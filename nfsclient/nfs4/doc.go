@@ -13,6 +13,8 @@
 // NFSv3 does not have are turned into those of nfsclient that say the same to a program, or into an errno; those of sessions
 // and state stay inside.
 //
+// In encrypted compounds nothing stands behind the data of WRITE and SETXATTR (Config.Private).
+//
 // # State
 //
 // Each OpenFile and Create has an open-owner of its own, so that one opening never changes another's
