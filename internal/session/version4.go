@@ -11,6 +11,7 @@ import (
 	sessions "github.com/rdmafs/rdmafs/nfsclient/nfs4/session"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	"github.com/rdmafs/rdmafs/transport"
+	"github.com/rdmafs/rdmafs/transport/rpcsecgss"
 )
 
 // cachedSecured is the length of replies that are to be kept of calls with Kerberos. Of what
@@ -26,7 +27,7 @@ func (s *Session) mountVersion4(ctx context.Context) error {
 		Host: s.cfg.Source.Host, Export: s.cfg.Source.Export,
 		Caller: s.caller4(), Binder: &s.binder, RSize: o.RSize, WSize: o.WSize,
 		Cred: OwnCred(), MachineName: machineName(), Callbacks: s.cfg.callbacks, Log: s.cfg.log(),
-		IDMap: readIDMap(idmapFile, s.cfg.log()),
+		IDMap: readIDMap(idmapFile, s.cfg.log()), Private: s.cfg.security().service == rpcsecgss.Privacy,
 	}
 	if s.cfg.security().service != 0 {
 		config.Cached = cachedSecured

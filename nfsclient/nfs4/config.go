@@ -41,6 +41,10 @@ type Config struct {
 	// a client by Owner and Cred: the same Owner needs the same Cred, and the same address of this
 	// host.
 	Cred nfsclient.Cred
+	// Private: calls travel encrypted, by RPCSEC_GSS. Linux' server (seen with 6.12) then reads what stands behind the first
+	// page of a request 32 bytes too early, but for the data of WRITE and SETXATTR: it would take the end
+	// of that data for the next operation. Nothing stands behind such data, therefore.
+	Private bool
 	// MachineName is this host's name in AUTH_SYS credentials.
 	MachineName string
 	// Callbacks, if set, serves what the server calls back over the connections of Caller, which must

@@ -123,12 +123,16 @@ func (c *Client) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handl
 	o.fh.Handle, o.attrs.Want = h, c.fs.stat
 	o.write.Offset, o.write.Stable, o.write.Data = off, how, wire.Marked(0)
 	o.data[0] = from
-	o.q.Ops, o.q.Send = o.ops[:], o.data[:]
+	o.q.Ops, o.q.Send = c.last(o.ops[:], 1), o.data[:]
 	if err := c.withState(ctx, cr, &o.q, open, &o.write.Stateid); err != nil {
 		return nfsclient.WriteResult{}, settle(err)
 	}
 	var r nfsclient.WriteResult
-	r.Wcc.After.Attr, r.Wcc.After.Set = c.postOf(&o.q, 2)
+	if c.cf.Private {
+		r.Wcc.After.Attr, r.Wcc.After.Set = c.attrAfter(ctx, cr, h)
+	} else {
+		r.Wcc.After.Attr, r.Wcc.After.Set = c.postOf(&o.q, 2)
+	}
 	switch {
 	case o.write.Count == 0 || uint64(o.write.Count) > uint64(given):
 		return r, broken("WRITE", "a count of %d for %d bytes", o.write.Count, given)
@@ -137,6 +141,24 @@ func (c *Client) Write(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handl
 	}
 	r.N, r.Committed, r.Verifier = int(o.write.Count), o.write.Committed, o.write.Verifier
 	return r, nil
+}
+
+// attrAfter is the attributes that a change has left, if they can be had now.
+func (c *Client) attrAfter(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle) (nfsclient.Attr, bool) {
+	q := &request{op: "GETATTR", at: 1, impatient: true}
+	q.Ops = []wire.Operation{&wire.PutFH{Handle: h}, c.getattr()}
+	if c.do(ctx, cr, q) != nil {
+		return nfsclient.Attr{}, false
+	}
+	return c.postOf(q, 1)
+}
+
+// last are the operations of a call whose operation at carries data of any length: see Config.Private.
+func (c *Client) last(ops []wire.Operation, at int) []wire.Operation {
+	if c.cf.Private {
+		return ops[:at+1]
+	}
+	return ops
 }
 
 // Commit implements nfsclient.Client.

@@ -13,6 +13,8 @@
 // NFSv3 does not have are turned into those of nfsclient that say the same to a program, or into an errno; those of sessions
 // and state stay inside.
 //
+// In encrypted compounds nothing stands behind the data of WRITE and SETXATTR (Config.Private).
+//
 // # State
 //
 // Each OpenFile and Create has an open-owner of its own, so that one opening never changes another's
@@ -21,8 +23,8 @@
 // own; if their caller gives up first, what they have made is given back.
 //
 // When the server has lost all state, after a restart, the session calls recover before other calls
-// go on: each opening is reclaimed, and then each of its locks. What cannot be reclaimed is opened anew
-// by who next uses it (revive), and so is what the server says to have revoked or expired. Locks are not
+// go on: each opening is reclaimed, and then each of its locks. What cannot be reclaimed, for want of a credential of its
+// user too, is opened anew by who next uses it (revive), and so is what the server says to have revoked or expired. Locks are not
 // taken anew: another client may have had them. Their owner is told through the Watcher.
 //
 // # Delegations

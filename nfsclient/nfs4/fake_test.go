@@ -1,7 +1,6 @@
 package nfs4
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -28,6 +27,8 @@ type fake struct {
 	mu     sync.Mutex
 	id     wire.ClientID
 	counts map[wire.Op]int
+	// ticketless is a user who has no credential, if it is not 0.
+	ticketless uint32
 }
 
 var _ transport.Caller = (*fake)(nil)
@@ -55,12 +56,18 @@ func (f *fake) Call(ctx context.Context, c *transport.Call) error {
 	if err := ctx.Err(); err != nil {
 		return &transport.Error{Fate: transport.NotSent, Err: err}
 	}
+	f.mu.Lock()
+	none := f.ticketless
+	f.mu.Unlock()
+	if who, ok := c.Cred.(*transport.AuthSys); ok && who.UID != 0 && who.UID == none {
+		return &transport.Error{Fate: transport.NotSent, Err: fmt.Errorf("%w for user %d", transport.ErrAwaitCredential, who.UID)}
+	}
 	var w xdr.Writer
 	w.Reset(nil, c.Send)
 	c.Args(&w)
 	comp := new(wire.Compound)
 	var r xdr.Reader
-	r.Reset(bytes.Clone(w.Bytes()), nil)
+	r.Reset(w.AppendFlat(nil, 0), nil)
 	comp.ParseArgs(&r)
 	if err := r.End(); err != nil {
 		return fmt.Errorf("the fake cannot decode the request: %w", err)
@@ -117,6 +124,13 @@ func (f *fake) serve(o wire.Operation) wire.Status {
 		o.Stateid.Seqid, o.Stateid.Other = 1, [12]byte{1}
 	}
 	return wire.OK
+}
+
+// without takes a user's credential away; 0 gives it back.
+func (f *fake) without(uid uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ticketless = uid
 }
 
 // restart forgets client and session.

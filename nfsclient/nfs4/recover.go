@@ -2,12 +2,14 @@ package nfs4
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/session"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	"github.com/rdmafs/rdmafs/nfsclient/ranges"
+	"github.com/rdmafs/rdmafs/transport"
 )
 
 // recover is session.Config.Recover. It takes no turn: who has one may wait for it to end.
@@ -67,6 +69,15 @@ func (c *Client) call(ctx context.Context, r *session.Recovery, cr nfsclient.Cre
 	}
 }
 
+// callFor is call for what a user has. Without a credential of his it is not made, and q has no operation that was
+// carried out: others do not wait until he has one.
+func (c *Client) callFor(ctx context.Context, r *session.Recovery, o *openState, q *request) error {
+	if err := c.call(ctx, r, o.cr, q); !errors.Is(err, transport.ErrNoCredential) {
+		return err
+	}
+	return nil
+}
+
 // reclaim reclaims an opening; ok is false if the server does not have it any more. It is then
 // opened anew by who next uses it.
 func (c *Client) reclaim(ctx context.Context, r *session.Recovery, o *openState) (ok bool, err error) {
@@ -80,7 +91,7 @@ func (c *Client) reclaim(ctx context.Context, r *session.Recovery, o *openState)
 		op.Owner = c.openOwner(o)
 		return nil
 	}
-	if err := c.call(ctx, r, o.cr, q); err != nil {
+	if err := c.callFor(ctx, r, o, q); err != nil {
 		return false, err
 	}
 	c.state.mu.Lock()
@@ -148,7 +159,7 @@ func (c *Client) reclaimLock(ctx context.Context, r *session.Recovery, l *lockSt
 		}
 		return nil
 	}
-	if err := c.call(ctx, r, o.cr, q); err != nil {
+	if err := c.callFor(ctx, r, o, q); err != nil {
 		return false, err
 	}
 	if !q.has(1) {

@@ -47,7 +47,7 @@ func (c *Client) xattrCall(ctx context.Context, cr nfsclient.Cred, h nfsclient.H
 	defer done()
 	err = c.optional(func() error {
 		q := &request{op: op.Op().String(), at: 1}
-		q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: h}, op, c.getattr()}, true
+		q.Ops, q.Cache = c.last([]wire.Operation{&wire.PutFH{Handle: h}, op, c.getattr()}, 1), true
 		if err := c.do(ctx, cr, q); err != nil {
 			return err
 		}

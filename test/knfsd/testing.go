@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/rdmafs/rdmafs/test/netns"
 )
 
 // requireEnv, when set, makes a missing prerequisite a failure: for machines
@@ -60,4 +62,10 @@ func StartTest(t testing.TB, c Config) *Guest {
 		}
 	})
 	return g
+}
+
+// Record begins to record what passes the Tap network, on the host's side; Stop must end it.
+func (g *Guest) Record(t testing.TB, path string) *netns.Recorder {
+	t.Helper()
+	return netns.RecordCard(t, g.ns, tapName, path)
 }

@@ -3,7 +3,9 @@ package mount
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -75,56 +77,110 @@ func TestTicketExpires(t *testing.T) {
 	begin := time.Now()
 	k.r.Kinit("alice", "secret", k.cache(id), life)
 	k.r.Give(int(id), int(id), k.cache(id))
-	// A process that has the file open all the time, and writes a line for each that it is given.
-	line := append(as(id), "sh", "-c", "exec 3>"+filepath.Join(m.Dir, "file")+"; while read n; do echo $n >&3 || exit 1; echo $n; done")
-	cmd := exec.Command(line[0], line[1:]...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := bufio.NewScanner(out)
-	var want strings.Builder
-	put := func(n int) {
-		t.Helper()
-		fmt.Fprintln(&want, n)
-		if _, err := fmt.Fprintln(in, n); err != nil || !said.Scan() {
-			t.Fatalf("line %d: %v", n, err)
-		}
-	}
+	w := startLines(t, id, filepath.Join(m.Dir, "file"))
 	n := 0
 	for ; n == 0 || time.Since(begin) < life/2; n++ {
-		put(n)
+		w.put(n)
 		time.Sleep(10 * time.Millisecond) // a bound of what is written meanwhile
 	}
 	time.Sleep(time.Until(begin.Add(life + time.Second)))
 	fails(t, id, "touch", filepath.Join(m.Dir, "after"))
-	// It may wait for a ticket with this.
-	fmt.Fprintln(&want, n)
-	if _, err := fmt.Fprintln(in, n); err != nil {
-		t.Fatal(err)
-	}
-	if err := in.Close(); err != nil {
-		t.Fatal(err)
-	}
+	w.last(n)
 	k.kinit("alice", id)
-	for said.Scan() { // to its end
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("the process that writes: %v", err)
-	}
+	w.wait()
 	run(t, as(id), "touch", filepath.Join(m.Dir, "after"))
 	m.Umount(t)
-	if got, err := os.ReadFile(filepath.Join(k.export, "file")); err != nil || string(got) != want.String() {
-		t.Errorf("the server has %d bytes of %d, %v", len(got), want.Len(), err)
-	}
+	w.written(k)
 	t.Logf("%d lines", n)
+}
+
+// lines is a process that has a file open all the time, and writes a line for each that it is given.
+type lines struct {
+	*testing.T
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	said *bufio.Scanner
+	want strings.Builder
+}
+
+func startLines(t *testing.T, id uint32, file string) *lines {
+	t.Helper()
+	line := append(as(id), "sh", "-c", "exec 3>"+file+"; while read n; do echo $n >&3 || exit 1; echo $n; done")
+	w := &lines{T: t, cmd: exec.Command(line[0], line[1:]...)}
+	in, err := w.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.cmd.Process.Kill() }) // of a test that has failed
+	w.in, w.said = in, bufio.NewScanner(out)
+	return w
+}
+
+// put returns when a line is written.
+func (w *lines) put(n int) {
+	w.Helper()
+	fmt.Fprintln(&w.want, n)
+	if _, err := fmt.Fprintln(w.in, n); err != nil || !w.said.Scan() {
+		w.Fatalf("line %d: %v", n, err)
+	}
+}
+
+// last gives it a last line, for which it may wait.
+func (w *lines) last(n int) {
+	w.Helper()
+	fmt.Fprintln(&w.want, n)
+	_, err := fmt.Fprintln(w.in, n)
+	if err = errors.Join(err, w.in.Close()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// wait waits for its end.
+func (w *lines) wait() {
+	w.Helper()
+	for w.said.Scan() { // to its end
+	}
+	if err := w.cmd.Wait(); err != nil {
+		w.Errorf("the process that writes: %v", err)
+	}
+}
+
+// written checks that the server has all lines.
+func (w *lines) written(k *kerberized) {
+	w.Helper()
+	got, err := os.ReadFile(filepath.Join(k.export, "file"))
+	if err != nil || string(got) != w.want.String() {
+		w.Errorf("the server has %d bytes of %d, %v", len(got), w.want.Len(), err)
+	}
+}
+
+// TestRestartWithoutTicket: a server restarts while a user who has a file open has no ticket. Others go on, and what that user
+// writes meanwhile is not lost.
+func TestRestartWithoutTicket(t *testing.T) {
+	needAll(t)
+	k := startKerberos(t, nfsd.SecKrb5i)
+	alice := realmUsers["alice"]
+	m := k.mountFor(t, "tcp", "sec=krb5i,vers=4.2")
+	w := startLines(t, alice, filepath.Join(m.Dir, "file"))
+	w.put(0)
+	k.r.Kdestroy(k.cache(alice))
+	if err := k.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(m.Dir, "bobs")
+	run(t, as(realmUsers["bob"]), "sh", "-c", "echo text >"+file+" && cat "+file)
+	w.last(1)
+	k.kinit("alice", alice)
+	w.wait()
+	m.Umount(t)
+	w.written(k)
 }
 
 // TestTsharkReadsKerberos records mounts by TCP and has tshark read them: whose calls are of

@@ -181,10 +181,13 @@ func TestMountWithoutTicket(t *testing.T) {
 // one again, and not lost: not to a server that has forgotten the user either.
 func TestTicketGoneAndBack(t *testing.T) {
 	k := startKerberos(t, nfsd.SecKrb5p)
-	for _, proto := range []string{"tcp", "rdma"} {
-		t.Run(proto, func(t *testing.T) {
+	for _, way := range []struct{ proto, vers string }{{"tcp", "3"}, {"rdma", "3"}, {"tcp", "4.2"}} {
+		t.Run(way.proto+" "+way.vers, func(t *testing.T) {
+			if way.vers != "3" {
+				needAll(t)
+			}
 			log := filepath.Join(t.TempDir(), "log")
-			m := k.mountFor(t, proto, "sec=krb5p,logfile="+log)
+			m := k.mountFor(t, way.proto, "sec=krb5p,vers="+way.vers+",logfile="+log)
 			id := realmUsers["alice"]
 			// One process that has the file open once: each close(2) waits for the data.
 			line := append(as(id), "dd", "bs=1M", "of="+filepath.Join(m.Dir, "file"))

@@ -21,15 +21,22 @@ type Recorder struct {
 	done chan error
 }
 
-// maxRecord is the most of a frame that is written: all of it.
-const maxRecord = 1 << 16
+// maxRecord is the most of a frame that is written: all of it, though a card that cuts segments
+// is given frames with 64 KiB of IP.
+const maxRecord = 1 << 17
 
 // Record begins to record at a host. Stop must end it.
 func Record(t testing.TB, h Host, path string) *Recorder {
 	t.Helper()
+	return RecordCard(t, h.NS, Link, path)
+}
+
+// RecordCard begins to record at a card of a namespace. Stop must end it.
+func RecordCard(t testing.TB, n *NS, card, path string) *Recorder {
+	t.Helper()
 	r := &Recorder{done: make(chan error, 1)}
-	err := h.Do(func() (err error) {
-		r.fd, err = packetSocket(Link, 0, []sockopt{{unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 256 << 20}})
+	err := n.Do(func() (err error) {
+		r.fd, err = packetSocket(card, 0, []sockopt{{unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 256 << 20}})
 		return err
 	})
 	if err != nil {

@@ -13,7 +13,8 @@
 //
 // The first call of a user on a link makes the context, others of that user wait for it.
 // Each transmission has a number of its own, and the reply's verifier may be that of any
-// number that was sent for the call. No more calls than half the server's window are
+// number that was sent for the call. A reply that is not authentic is discarded, and the call sent again under its
+// transaction id, twice at most: it may have been carried out (transport.Call.Resent). No more calls than half the server's window are
 // outstanding, and none begins while a number far behind has not been sent (pacer). When
 // the server does not know the context any more, a new one is made, once for each call,
 // and the call sent again under its transaction id: the server has not carried it out. If

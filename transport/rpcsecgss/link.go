@@ -54,6 +54,10 @@ func (l *link) Stalled() error {
 	return nil
 }
 
+// maxDiscarded is how many replies to a call are discarded that are not authentic, after each of which the call is sent
+// again. The authentic one to any of the transmissions is taken. Linux discards as many.
+const maxDiscarded = 2
+
 type exchange func(context.Context, uint32, *transport.Call) error
 
 func (l *link) exchange(ctx context.Context, xid uint32, c *transport.Call, by exchange) error {
@@ -69,6 +73,10 @@ func (l *link) exchange(ctx context.Context, xid uint32, c *transport.Call, by e
 		cred := &secured{c: sec}
 		c.Cred, c.Sent = cred, func() { sec.pace.sent(cred.numbers) }
 		err = by(ctx, xid, c)
+		for n := 0; n < maxDiscarded && errors.Is(err, ErrVerifier) && l.Err() == nil && ctx.Err() == nil; n++ {
+			c.Resent = true
+			err = by(ctx, xid, c)
+		}
 		c.Cred, c.Sent = sys, nil
 		last := sec.pace.leave(cred.numbers)
 		lost := err != nil && contextLost(err)

@@ -148,12 +148,14 @@ type rules struct {
 	service  rpcsecgss.Service
 	handler  handlerFunc
 	nconnect int
-	between  func(transport.Dialer) transport.Dialer
-	now      func() time.Time
-	upgrade  func(ctx context.Context, c net.Conn) (net.Conn, error)
-	wrap     func(h transport.Handler) transport.Handler
-	soft     time.Duration
-	hard     bool
+	// concurrent bounds the server's calls under way on one connection; 0 means 512.
+	concurrent int
+	between    func(transport.Dialer) transport.Dialer
+	now        func() time.Time
+	upgrade    func(ctx context.Context, c net.Conn) (net.Conn, error)
+	wrap       func(h transport.Handler) transport.Handler
+	soft       time.Duration
+	hard       bool
 }
 
 func newRig(t *testing.T, r rules) *rig {
@@ -167,6 +169,9 @@ func newRig(t *testing.T, r rules) *rig {
 	if r.wrap != nil {
 		h = r.wrap(h)
 	}
+	if r.concurrent == 0 {
+		r.concurrent = 512
+	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +179,7 @@ func newRig(t *testing.T, r rules) *rig {
 	g.addr = ln.Addr()
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- tcp.Serve(ctx, ln, h, tcp.ServerConfig{Concurrent: 512}) }()
+	go func() { served <- tcp.Serve(ctx, ln, h, tcp.ServerConfig{Concurrent: r.concurrent}) }()
 	inner, err := tcp.NewDialer(tcp.Config{Addr: ln.Addr().(*net.TCPAddr).AddrPort(), Upgrade: r.upgrade})
 	if err != nil {
 		t.Fatal(err)

@@ -328,3 +328,47 @@ func FuzzInitResult(f *testing.F) {
 		}
 	})
 }
+
+// TestDiscardedReplies: a reply that is not authentic is discarded, and the call sent again, as one that may have been carried
+// out; twice at most. The authentic reply to an earlier transmission is taken.
+func TestDiscardedReplies(t *testing.T) {
+	for _, service := range services {
+		t.Run(service.String(), func(t *testing.T) {
+			const head = 4 + 4 + 4 + 4 + 4 // up to the verifier
+			for wrong := range 4 {
+				w := newWired(t, service)
+				sent := 0
+				w.reply = func(c *transport.Call, msg []byte) []byte {
+					if c.Resent != (sent > 0) {
+						t.Errorf("transmission %d says of itself to be another one: %v", sent, c.Resent)
+					}
+					if sent++; sent <= wrong {
+						msg[head] ^= 1
+					}
+					return msg
+				}
+				w.ran = 0
+				err := w.ask(1, service)
+				if want := min(wrong+1, 3); sent != want || w.ran != want {
+					t.Errorf("%d wrong replies: sent %d times, carried out %d times, want %d", wrong, sent, w.ran, want)
+				}
+				if wrong < 3 && err != nil || wrong == 3 && !errors.Is(err, rpcsecgss.ErrVerifier) {
+					t.Errorf("%d wrong replies: %v", wrong, err)
+				}
+			}
+			w := newWired(t, service)
+			var first []byte
+			w.reply = func(_ *transport.Call, msg []byte) []byte {
+				if first != nil {
+					return first
+				}
+				first = bytes.Clone(msg)
+				msg[head] ^= 1
+				return msg
+			}
+			if err := w.ask(1, service); err != nil {
+				t.Errorf("the reply to the first transmission: %v", err)
+			}
+		})
+	}
+}

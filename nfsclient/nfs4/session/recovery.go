@@ -32,8 +32,8 @@ type Recovery struct {
 	Epoch uint64
 
 	s *Session
-	// failed is the error of a call that the server has not answered. Of Config.Recover's
-	// goroutines, of which one at a time makes a call.
+	// failed is the error of a call that the server has not answered, though there was a credential for it. Of
+	// Config.Recover's goroutines, of which one at a time makes a call.
 	failed error
 }
 
@@ -42,11 +42,12 @@ type Recovery struct {
 var ErrInterrupted = errors.New("the session was lost during the recovery")
 
 // Do makes a call of the recovery, as Session.Do does, but without waiting for the end of
-// the recovery. Config.Recover makes one call at a time.
+// the recovery. Config.Recover makes one call at a time. That the user of a call has no credential
+// (transport.ErrNoCredential) is for Config.Recover: the others' state does not wait for one.
 func (r *Recovery) Do(ctx context.Context, c *Call) error {
 	err := r.s.do(ctx, c, recovering)
 	var e *transport.Error
-	if errors.As(err, &e) && e.Fate != transport.Answered {
+	if errors.As(err, &e) && e.Fate != transport.Answered && !errors.Is(err, transport.ErrNoCredential) {
 		r.failed = err
 	}
 	return err

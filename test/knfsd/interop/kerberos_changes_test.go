@@ -5,6 +5,7 @@ package interop
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -73,8 +74,15 @@ func (k *kerberosMounts) mount(t *testing.T, words string) *mount.Mounted {
 			t.Fatal(err)
 		}
 	}
+	log := filepath.Join(t.TempDir(), "log")
+	t.Cleanup(func() {
+		if t.Failed() {
+			said, err := os.ReadFile(log)
+			t.Logf("log of the mount: %v\n%s", err, said)
+		}
+	})
 	m := mount.Mount(t, guestName+":/export", mount.Options{
-		Words:   words + ",allow_other,krb5_ccache=FILE:" + k.r.Path("cc_%{uid}"),
+		Words:   words + ",allow_other,logfile=" + log + ",krb5_ccache=FILE:" + k.r.Path("cc_%{uid}"),
 		Wrapper: inNamespace(k.g), Dir: dir,
 	})
 	endWithGuest(t, k.g, m)
@@ -141,6 +149,7 @@ func TestKerberosChangesLinuxServer(t *testing.T) {
 		t.Run("v"+vers+" ticket expires", func(t *testing.T) { k.ticketExpires(t, vers) })
 		t.Run("v"+vers+" many calls", func(t *testing.T) { k.manyCalls(t, vers) })
 	}
+	t.Run("v4.2 behind data", func(t *testing.T) { k.behindData(t) })
 	t.Run("record", func(t *testing.T) { k.record(t) })
 }
 
@@ -151,7 +160,8 @@ type appender struct {
 	stop string
 }
 
-// piece is what an appender appends each time: 64 KiB.
+// piece is what an appender appends each time: 64 KiB. The shell itself writes it: cat(1) asks for the file's attributes
+// first, which fails without a ticket.
 const piece = "yes 0123456789abcdef | head -c 65536"
 
 func startAppender(t *testing.T, file string) *appender {
@@ -168,7 +178,7 @@ func startAppender(t *testing.T, file string) *appender {
 	w := &appender{stop: filepath.Join(dir, "stop")}
 	// The pause bounds what is written while a ticket's end is waited for.
 	w.cmd = exec.Command("setpriv", "--reuid=1001", "--regid=1001", "--clear-groups", "sh", "-c",
-		piece+" >"+dir+"/piece; exec 3>"+file+" || exit 1; n=0; while [ ! -e "+w.stop+" ]; do cat "+dir+"/piece >&3 || exit 2; n=$((n+1)); sleep 0.05; done; exec 3>&- || exit 3; echo $n")
+		"p=$("+piece+"); exec 3>"+file+" || exit 1; n=0; while [ ! -e "+w.stop+" ]; do printf %s \"$p\" >&3 || exit 2; n=$((n+1)); sleep 0.05; done; exec 3>&- || exit 3; echo $n")
 	w.cmd.Stdout, w.cmd.Stderr = &w.out, &w.out
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -202,6 +212,52 @@ func (k *kerberosMounts) written(t *testing.T, name string, n int) {
 		t.Errorf("of %d pieces the guest has %s", n, guest(t, k.g, "ls -l /export/"+name))
 	}
 	t.Logf("%d pieces", n)
+}
+
+// behindData: this server takes the end of an encrypted compound's data for the next operation. None is sent there:
+// nothing fails, attributes are known, and all data is whole.
+func (k *kerberosMounts) behindData(t *testing.T) {
+	m := k.mount(t, "proto=tcp,sec=krb5p,vers=4.2")
+	file := filepath.Join(m.Dir, "behind")
+	out, err := as(1001, piece+" >"+file+" && chmod 666 "+file)
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if got, want := guest(t, k.g, "sha256sum </export/behind"), guest(t, k.g, piece+" | sha256sum"); got != want {
+		t.Errorf("the guest has %s", guest(t, k.g, "ls -l /export/behind"))
+	}
+	// More than a request's first page has room for, and no more than ext4 takes.
+	value := bytes.Repeat([]byte("0123456789abc"), 300)
+	if err := unix.Setxattr(file, "user.long", value, 0); err != nil {
+		t.Error(err)
+	}
+	got := make([]byte, len(value)+1)
+	if n, err := unix.Getxattr(file, "user.long", got); err != nil || !bytes.Equal(got[:n], value) {
+		t.Errorf("%d bytes of an attribute's value, %v", n, err)
+	}
+	r := mount.Command(t, inNamespace(k.g), "stats", "--json", m.Dir)
+	var report struct {
+		Procedures []struct {
+			Procedure     string
+			Calls, Errors int
+		}
+	}
+	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil {
+		t.Fatalf("%v in %q", err, r.Stdout)
+	}
+	seen := 0
+	for _, p := range report.Procedures {
+		if p.Procedure == "WRITE" || p.Procedure == "SETXATTR" {
+			if seen++; p.Calls == 0 || p.Errors > 0 {
+				t.Errorf("%d of %d calls of %s have failed", p.Errors, p.Calls, p.Procedure)
+			}
+		}
+	}
+	if seen != 2 {
+		t.Errorf("the procedures are %+v", report.Procedures)
+	}
+	m.Umount(t)
+	guest(t, k.g, "rm /export/behind")
 }
 
 // contextsLost: the server forgets every context, and restarts; the user destroys his
@@ -257,7 +313,7 @@ func (k *kerberosMounts) manyCalls(t *testing.T, vers string) {
 // secret is what a recorded file says.
 const secret = "the secret that krb5p keeps"
 
-// record has tcpdump see what krb5i shows and krb5p does not, and tshark read it.
+// record has a record show what krb5i does not hide and krb5p does, and tshark read it.
 func (k *kerberosMounts) record(t *testing.T) {
 	tshark, err := exec.LookPath("tshark")
 	if err != nil {
@@ -265,15 +321,16 @@ func (k *kerberosMounts) record(t *testing.T) {
 	}
 	for _, vers := range []string{"3", "4.2"} {
 		for sec, service := range map[string]string{"krb5": "1", "krb5i": "2", "krb5p": "3"} {
-			file := filepath.Join(k.g.Share(), "kerberos.pcap")
-			guest(t, k.g, "tcpdump -Z root -U -i eth0 -s 0 -w /share/kerberos.pcap 'tcp port 2049' >/tmp/tcpdump 2>&1 & until grep -q listening /tmp/tcpdump; do sleep 0.1; done")
+			file := filepath.Join(t.TempDir(), "kerberos.pcap")
+			r := k.g.Record(t, file)
 			m := k.mount(t, "proto=tcp,vers="+vers+",sec="+sec)
 			name := filepath.Join(m.Dir, "recorded")
 			if out, err := as(1001, "yes '"+secret+"' | head -c 100000 >"+name+" && sync "+name); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 			m.Umount(t)
-			guest(t, k.g, "rm /export/recorded; kill -INT $(pidof tcpdump); while pidof tcpdump >/dev/null; do sleep 0.1; done")
+			r.Stop(t)
+			guest(t, k.g, "rm /export/recorded")
 			b, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
