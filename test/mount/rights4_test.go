@@ -13,13 +13,26 @@ func TestRights4(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it acts as several users")
 	}
-	for _, words := range []string{"allow_other", "allow_other,default_permissions"} {
-		t.Run(words, func(t *testing.T) {
-			s := startServer(t, serverOptions{versions: nfsd.V42})
+	for _, c := range []struct {
+		name, words string
+		squash      bool
+	}{
+		{"no_root_squash", "allow_other", false},
+		{"no_root_squash, default_permissions", "allow_other,default_permissions", false},
+		{"root_squash", "allow_other", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := startServer(t, serverOptions{versions: nfsd.V42, squashRoot: c.squash})
 			rights.Run(t, rights.Config{
-				Backing: s.export, Oracle: openDir(t), Mode: 0o755, As: func(u rights.User) rights.User { return u },
-				Mount:  func() string { return sharedMount(t, s, "tcp", words+",vers=4.2").Dir },
-				Kernel: words != "allow_other", Every: 3,
+				Backing: s.export, Oracle: openDir(t), Mode: 0o755, Every: 3,
+				As: func(u rights.User) rights.User {
+					if c.squash && u.UID == 0 {
+						return rights.Other
+					}
+					return u
+				},
+				Mount:  func() string { return sharedMount(t, s, "tcp", c.words+",vers=4.2").Dir },
+				Kernel: c.words != "allow_other",
 			})
 		})
 	}
