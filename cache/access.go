@@ -44,11 +44,9 @@ func (c *Cache) Access(ctx context.Context, cr nfsclient.Cred, i *Inode, want nf
 // askAccess makes an ACCESS call, for all rights that the type has: that costs the
 // same. fresh says that the reply had attributes.
 func (c *Cache) askAccess(ctx context.Context, cr nfsclient.Cred, k userKey, i *Inode, want nfsclient.AccessMask) (got nfsclient.AccessMask, fresh bool, err error) {
-	ask := want | nfsclient.AccessRead | nfsclient.AccessModify | nfsclient.AccessExtend
+	ask := want | nfsclient.FileRights
 	if i.typ == nfsclient.Directory {
-		ask |= nfsclient.AccessLookup | nfsclient.AccessDelete
-	} else {
-		ask |= nfsclient.AccessExecute
+		ask = want | nfsclient.AccessRead | nfsclient.AccessModify | nfsclient.AccessExtend | nfsclient.AccessLookup | nfsclient.AccessDelete
 	}
 	st := c.stamp()
 	got, a, err := c.cl.Access(ctx, cr, i.h, ask)

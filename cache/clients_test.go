@@ -39,60 +39,63 @@ func (m *machine) read(t *testing.T, f *File) []byte {
 // attributes for an hour and keep pages.
 func TestModelCloseToOpen(t *testing.T) {
 	eachSeed(t, 4, false, func(t *testing.T, seed uint64) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		srv := newFake(t)
-		srv.hook = jitter(rand.New(rand.NewPCG(seed, 2)))
-		srv.foreign("a", nil)
-		var all []*machine
-		var inodes []*Inode
-		for range 3 {
-			cfg := testConfig()
-			cfg.WSize, cfg.RSize = 4096, 8192
-			c := newCache(t, srv, cfg)
-			e := must[Entry](t)(c.Lookup(ctx, alice, c.Root(), "a"))
-			defer c.Forget(e.Inode, 1)
-			all, inodes = append(all, &machine{c: c}), append(inodes, e.Inode)
-		}
-		var m model
-		for n := range 150 {
-			k := r.IntN(len(all))
-			who := all[k]
-			f := who.open(t, inodes[k])
-			if r.IntN(3) > 0 {
-				if got := who.read(t, f); !bytes.Equal(got, m.b) {
-					t.Fatalf("step %d: machine %d reads %d bytes, want %d; first difference at %d", n, k, len(got), len(m.b), differ(got, m.b))
-				}
-			}
-			for range r.IntN(4) {
-				p := make([]byte, 1+r.IntN(9000))
-				for j := range p {
-					p[j] = byte(r.Uint32())
-				}
-				off := r.IntN(30_000)
-				write(t, f, p, int64(off))
-				m.write(p, off)
-				if who.have {
-					kernel := model{who.pages}
-					kernel.write(p, off)
-					who.pages = kernel.b
-				}
-			}
-			if r.IntN(10) == 0 {
-				size := uint64(r.IntN(30_000))
-				_, _, err := who.c.SetAttr(ctx, alice, f.i, nfsclient.SetAttr{Size: &size})
-				check(t, err)
-				m.truncate(int(size))
-				if who.have {
-					who.pages = resize(who.pages, size)
-				}
-			}
-			if who.have && !bytes.Equal(who.pages, m.b) {
-				t.Fatalf("step %d: machine %d's pages differ at %d", n, k, differ(who.pages, m.b))
-			}
-			check(t, f.Flush(ctx))
-			f.Release()
-		}
+		eachProtocol(t, func(t *testing.T, cl nfsclient.Client, srv *fake) { testModelCloseToOpen(t, seed, cl, srv) })
 	})
+}
+
+func testModelCloseToOpen(t *testing.T, seed uint64, cl nfsclient.Client, srv *fake) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	srv.hook = jitter(rand.New(rand.NewPCG(seed, 2)))
+	srv.foreign("a", nil)
+	var all []*machine
+	var inodes []*Inode
+	for range 3 {
+		cfg := testConfig()
+		cfg.WSize, cfg.RSize = 4096, 8192
+		c := newCache(t, cl, cfg)
+		e := must[Entry](t)(c.Lookup(ctx, alice, c.Root(), "a"))
+		defer c.Forget(e.Inode, 1)
+		all, inodes = append(all, &machine{c: c}), append(inodes, e.Inode)
+	}
+	var m model
+	for n := range 150 {
+		k := r.IntN(len(all))
+		who := all[k]
+		f := who.open(t, inodes[k])
+		if r.IntN(3) > 0 {
+			if got := who.read(t, f); !bytes.Equal(got, m.b) {
+				t.Fatalf("step %d: machine %d reads %d bytes, want %d; first difference at %d", n, k, len(got), len(m.b), differ(got, m.b))
+			}
+		}
+		for range r.IntN(4) {
+			p := make([]byte, 1+r.IntN(9000))
+			for j := range p {
+				p[j] = byte(r.Uint32())
+			}
+			off := r.IntN(30_000)
+			write(t, f, p, int64(off))
+			m.write(p, off)
+			if who.have {
+				kernel := model{who.pages}
+				kernel.write(p, off)
+				who.pages = kernel.b
+			}
+		}
+		if r.IntN(10) == 0 {
+			size := uint64(r.IntN(30_000))
+			_, _, err := f.SetAttr(ctx, alice, nfsclient.SetAttr{Size: &size})
+			check(t, err)
+			m.truncate(int(size))
+			if who.have {
+				who.pages = resize(who.pages, size)
+			}
+		}
+		if who.have && !bytes.Equal(who.pages, m.b) {
+			t.Fatalf("step %d: machine %d's pages differ at %d", n, k, differ(who.pages, m.b))
+		}
+		check(t, f.Flush(ctx))
+		f.Release()
+	}
 }
 
 // Several users of one directory, each with names of their own: what one has

@@ -27,12 +27,14 @@ func newKernel() *kernel {
 func (k *kernel) InvalidateInode(i *Inode)              { k.inodes <- i.Ino() }
 func (k *kernel) InvalidateEntry(d *Inode, name string) { k.entries <- name }
 
-func TestCloseToOpen(t *testing.T) {
-	srv, k := newFake(t), newKernel()
+func TestCloseToOpen(t *testing.T) { eachProtocol(t, testCloseToOpen) }
+
+func testCloseToOpen(t *testing.T, cl nfsclient.Client, srv *fake) {
+	k := newKernel()
 	srv.foreign("a", []byte("one"))
 	cfg := testConfig()
 	cfg.Kernel = k
-	c := newCache(t, srv, cfg)
+	c := newCache(t, cl, cfg)
 	f, _ := open(t, c, "a", rw)
 	if got := read(t, f, 10, 0); string(got) != "one" {
 		t.Fatalf("read %q", got)
@@ -62,7 +64,9 @@ func TestCloseToOpen(t *testing.T) {
 		t.Errorf("the kernel was told of inode %d", n)
 	}
 	f.Release()
-	if _, keep = open(t, c, "a", rw); !keep {
+	f, keep = open(t, c, "a", rw)
+	defer f.Release()
+	if !keep {
 		t.Error("pages are dropped a second time")
 	}
 	f.i.mu.Lock()
@@ -77,35 +81,38 @@ func TestCloseToOpen(t *testing.T) {
 // someone else did, and only that.
 func TestOpenCrossingOwnWrite(t *testing.T) {
 	for _, theirs := range []bool{false, true} {
-		srv := newFake(t)
-		c := newCache(t, srv, testConfig())
-		f := create(t, c, "a")
-		write(t, f, []byte("first"), 0)
-		check(t, f.Flush(ctx))
-		g, _, err := c.Open(ctx, alice, f.i, rw)
-		check(t, err)
-		g.Release()
-		if theirs {
-			srv.foreign("a", []byte("theirs"))
-		}
-		var once sync.Once
-		srv.hook = func(op string, done bool) error {
-			if done && (op == "GETATTR" || op == "ACCESS") {
-				once.Do(func() {
-					write(t, f, []byte("x"), 0)
-					check(t, f.Fsync(ctx))
-				})
-			}
-			return nil
-		}
-		g, keep, err := c.Open(ctx, alice, f.i, rw)
-		check(t, err)
-		if keep == theirs {
-			t.Errorf("changed elsewhere %v, but pages kept %v", theirs, keep)
-		}
-		g.Release()
-		f.Release()
+		eachProtocol(t, func(t *testing.T, cl nfsclient.Client, srv *fake) { testOpenCrossingOwnWrite(t, cl, srv, theirs) })
 	}
+}
+
+func testOpenCrossingOwnWrite(t *testing.T, cl nfsclient.Client, srv *fake, theirs bool) {
+	c := newCache(t, cl, testConfig())
+	f := create(t, c, "a")
+	write(t, f, []byte("first"), 0)
+	check(t, f.Flush(ctx))
+	g, _, err := c.Open(ctx, alice, f.i, rw)
+	check(t, err)
+	g.Release()
+	if theirs {
+		srv.foreign("a", []byte("theirs"))
+	}
+	var once sync.Once
+	srv.hook = func(op string, done bool) error {
+		if done && (op == "GETATTR" || op == "ACCESS" || op == "OPEN") {
+			once.Do(func() {
+				write(t, f, []byte("x"), 0)
+				check(t, f.Fsync(ctx))
+			})
+		}
+		return nil
+	}
+	g, keep, err := c.Open(ctx, alice, f.i, rw)
+	check(t, err)
+	if keep == theirs {
+		t.Errorf("changed elsewhere %v, but pages kept %v", theirs, keep)
+	}
+	g.Release()
+	f.Release()
 }
 
 func TestOwnWritesWithoutPreAttributesKeepPages(t *testing.T) {

@@ -39,9 +39,11 @@
 //
 // Between machines, consistency is close-to-open: Flush makes data visible to
 // others, Open asks the server for the attributes and says whether the kernel
-// may keep its pages. The kernel is never told a file's new state before it has
-// dropped the pages and attributes of the old one, and Sized says whether it has
-// been told since. Within a mount all openings of a file see the same bytes.
+// may keep its pages. Where the protocol opens files, attributes and the user's
+// rights come with the opening, and only what is missing is asked for. The kernel
+// is never told a file's new state before it has dropped the pages and attributes
+// of the old one, and Sized says whether it has been told since. Within a mount all
+// openings of a file see the same bytes.
 //
 // The kernel reads its cached pages without a request. runPoll therefore revalidates
 // the attributes of files that are open for reading when they have expired, and the

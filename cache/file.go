@@ -45,10 +45,7 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 		}
 		defer c.altering.end()
 	}
-	if err := c.mayOpen(ctx, cr, i, mode); err != nil {
-		return nil, false, err
-	}
-	open, err := c.openServer(ctx, cr, i, mode)
+	open, r, err := c.openServer(ctx, cr, i, mode)
 	if err != nil {
 		return nil, false, err
 	}
@@ -57,6 +54,9 @@ func (c *Cache) Open(ctx context.Context, cr nfsclient.Cred, i *Inode, mode Open
 			open.release()
 		}
 	}()
+	if err := c.mayOpen(ctx, cr, i, mode, &r); err != nil {
+		return nil, false, err
+	}
 	if mode.Truncate {
 		// Unlike in truncate(2), the kernel writes pages back while it waits for this
 		// reply: pages that were stored to before must not be written after the
@@ -105,51 +105,6 @@ func (c *Cache) revalidateCrossed(ctx context.Context, cr nfsclient.Cred, i *Ino
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.node.Valid(), nil
-}
-
-// mayOpen checks the user's rights and refreshes the attributes, with one call:
-// an ACCESS unless the rights are known, else a GETATTR.
-func (c *Cache) mayOpen(ctx context.Context, cr nfsclient.Cred, i *Inode, mode OpenMode) error {
-	var want nfsclient.AccessMask
-	if mode.Write || mode.Truncate { // servers let an owner truncate a file without the right to write
-		want |= nfsclient.AccessModify
-	}
-	switch {
-	case mode.Execute:
-		want |= nfsclient.AccessExecute
-	case mode.Read:
-		want |= nfsclient.AccessRead
-	}
-	k := c.user(&cr)
-	i.mu.Lock()
-	got, known := i.granted(k, want, c.cfg.Now())
-	i.mu.Unlock()
-	if known && !c.cfg.NoCTO {
-		if err := c.revalidate(ctx, cr, i); err != nil {
-			return err
-		}
-		// The attributes just fetched may have invalidated rights.
-		i.mu.Lock()
-		got, known = i.rights.Last(k, want)
-		i.mu.Unlock()
-	}
-	if !known {
-		var fresh bool
-		var err error
-		got, fresh, err = c.askAccess(ctx, cr, k, i, want)
-		if err != nil {
-			return err
-		}
-		if !fresh {
-			if err := c.revalidate(ctx, cr, i); err != nil {
-				return err
-			}
-		}
-	}
-	if got&want != want {
-		return localError("ACCESS", nfsclient.ErrAccess)
-	}
-	return nil
 }
 
 // newFile is a File with what the server keeps of it, which it takes.

@@ -11,9 +11,13 @@ import (
 )
 
 // stateful is a server that opens files: READ, WRITE and truncation must carry
-// the state of an opening of that file that is not closed.
+// the state of an opening of that file that is not closed. With an opening it says what
+// GETATTR and ACCESS would, but for what it is silent of, and refuses none, as a server
+// does to a file's owner.
 type stateful struct {
 	*fake
+	noAttr, noRights bool
+
 	mu     sync.Mutex
 	states map[*serverOpen]bool // open or closed
 	closed chan *serverOpen
@@ -36,8 +40,27 @@ func (s *stateful) open(h nfsclient.Handle, mode nfsclient.OpenMode) nfsclient.O
 	return o
 }
 
-func (s *stateful) OpenFile(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, mode nfsclient.OpenMode) (nfsclient.Opened, error) {
-	return nfsclient.Opened{State: s.open(h, mode)}, nil
+func (s *stateful) OpenFile(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, mode nfsclient.OpenMode) (r nfsclient.Opened, err error) {
+	var st nfsclient.OpenState
+	err = s.run(ctx, "OPEN", func() error {
+		n, err := s.node("OPEN", h)
+		if err != nil {
+			return err
+		}
+		st = s.open(h, mode)
+		if !s.noAttr {
+			r.Attr = n.post()
+		}
+		if !s.noRights {
+			r.Asked, r.Granted = nfsclient.FileRights, nfsclient.FileRights&^n.denied[cr.UID]
+		}
+		return nil
+	})
+	if err != nil {
+		return nfsclient.Opened{}, err
+	}
+	r.State = st
+	return r, nil
 }
 
 func (s *stateful) CloseFile(_ context.Context, _ nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState) error {
@@ -100,6 +123,18 @@ func (s *stateful) SetAttr(ctx context.Context, cr nfsclient.Cred, h nfsclient.H
 		defer s.use("SETATTR that has ended", h, st, 0)
 	}
 	return s.fake.SetAttr(ctx, cr, h, st, a)
+}
+
+// eachProtocol runs f with a server that does not open files, and with one that does.
+func eachProtocol(t *testing.T, f func(t *testing.T, cl nfsclient.Client, srv *fake)) {
+	t.Run("stateless", func(t *testing.T) {
+		srv := newFake(t)
+		f(t, srv, srv)
+	})
+	t.Run("stateful", func(t *testing.T) {
+		srv := newStateful(t)
+		f(t, srv, srv.fake)
+	})
 }
 
 // TestOpenStateOutlivesTheLastWrite closes a file whose data is not written yet:
@@ -211,7 +246,7 @@ func TestFailedOpenGivesItsStateBack(t *testing.T) {
 func TestOpeningCostsNothing(t *testing.T) {
 	c := newCache(t, newFake(t), testConfig())
 	if n := testing.AllocsPerRun(100, func() {
-		o, err := c.openServer(ctx, alice, c.Root(), rw)
+		o, _, err := c.openServer(ctx, alice, c.Root(), rw)
 		o.hold().release()
 		o.release()
 		if err != nil || o.server() != nil {

@@ -32,7 +32,8 @@ type Client interface {
 	Readlink(ctx context.Context, cr Cred, h Handle) (string, *Attr, error)
 
 	// OpenFile opens a regular file. Calls on behalf of that opening carry the
-	// state, and CloseFile gives it back.
+	// state, and CloseFile gives it back. What it says of the file is of a moment
+	// after it was called, or the server has promised to tell of a change since.
 	OpenFile(ctx context.Context, cr Cred, h Handle, mode OpenMode) (Opened, error)
 	// CloseFile gives st back, which is not nil, when the last call that carries
 	// it has returned: a WRITE may come long after its user has closed the file.

@@ -14,9 +14,13 @@ const (
 // their caller has not opened.
 type OpenState any
 
-// Opened is the result of opening a file. Attr is nil where nothing came with
-// the opening: with a protocol that does not open files there is no call.
+// Opened is the result of opening a file. All of it is missing where nothing came
+// with the opening: with a protocol that does not open files there is no call.
 type Opened struct {
 	State OpenState
 	Attr  *Attr
+	// Asked are the rights that the server was asked about with the opening, and
+	// Granted those of them that the user has. A server may open a file for more than
+	// that, as NFS servers do for its owner.
+	Asked, Granted AccessMask
 }

@@ -102,6 +102,9 @@ const (
 	AccessExecute AccessMask = 0x20
 )
 
+// FileRights are those that there are to a regular file.
+const FileRights = AccessRead | AccessModify | AccessExtend | AccessExecute
+
 // Found is the result of a lookup. Attr and Dir are nil where the server left
 // them out; Dir may be there though the lookup failed.
 type Found struct {

@@ -165,6 +165,8 @@ func (v *scripted) carryOut(op wire.Operation, h *nfsclient.Handle) wire.Status 
 		if *h == "" || *h == "export" {
 			o.Attrs.Type = nfsclient.Directory
 		}
+	case *wire.Access:
+		o.Supported, o.Granted = o.Want, o.Want
 	case *wire.SetAttr:
 		v.change++
 	case *wire.Open:
@@ -240,11 +242,11 @@ func (v *scripted) count(kind string) (n int) {
 	return n
 }
 
-// calls are the operations since the last time, without those of every compound.
+// calls are the operations since the last time, without those that go along with others.
 func (v *scripted) calls() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	all := slices.DeleteFunc(v.log, func(s string) bool { return s == "PUTFH" || s == "GETATTR" })
+	all := slices.DeleteFunc(v.log, func(s string) bool { return s == "PUTFH" || s == "GETATTR" || s == "ACCESS" })
 	v.log = nil
 	return strings.Join(all, " ")
 }

@@ -215,23 +215,28 @@ func (c *Client) openOwner(o *openState) wire.Owner {
 	return wire.Owner{ClientID: wire.ClientID(c.ses.ClientID()), Owner: o.owner}
 }
 
-// open opens o.h, by CLAIM_FH or CLAIM_PREVIOUS.
-func (c *Client) open(ctx context.Context, o *openState, op *wire.Open) (*nfsclient.Attr, error) {
+// open opens o.h by its handle. The compound asks for the attributes first and for the rights behind: rights kept with
+// attributes that are newer would outlive a change that took them away.
+func (c *Client) open(ctx context.Context, o *openState, op *wire.Open) (r nfsclient.Opened, err error) {
 	if op.Access == 0 {
 		op.Access = shareAccess(o.access)
 	}
+	rights := &wire.Access{Want: uint32(nfsclient.FileRights)}
 	q := &request{op: "OPEN", at: 1}
-	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: o.h}, op, c.getattr()}, true
+	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: o.h}, op, c.getattr(), rights}, true
 	q.Prepare = func() error {
 		op.Owner, o.epoch = c.openOwner(o), c.ses.Epoch()
 		return nil
 	}
 	if err := c.do(ctx, o.cr, q); err != nil {
-		return nil, err
+		return r, err
 	}
-	a := c.attrOf(q, 2)
-	c.took(ctx, o, op, a)
-	return a, nil
+	r.State, r.Attr = o, c.attrOf(q, 2)
+	if q.has(3) {
+		r.Asked, r.Granted = nfsclient.FileRights, nfsclient.AccessMask(rights.Granted)&nfsclient.FileRights
+	}
+	c.took(ctx, o, op, r.Attr)
+	return r, nil
 }
 
 // took takes over the result of an OPEN, which came with attributes, or none.
@@ -280,7 +285,7 @@ func (c *Client) OpenFile(ctx context.Context, cr nfsclient.Cred, h nfsclient.Ha
 		}
 	}
 	o := c.newOpen(cr, h, mode)
-	var attr *nfsclient.Attr
+	var opened nfsclient.Opened
 	err := c.finish(ctx, func(ctx context.Context) (err error) {
 		op := &wire.Open{Claim: wire.ClaimFH}
 		if mode&nfsclient.OpenWrite != 0 {
@@ -296,8 +301,7 @@ func (c *Client) OpenFile(ctx context.Context, cr nfsclient.Cred, h nfsclient.Ha
 			op.Access = wire.ShareRead
 			defer c.asked(h)
 		}
-		a, err := c.open(ctx, o, op)
-		attr = a
+		opened, err = c.open(ctx, o, op)
 		if err == nil && !c.keep(o) {
 			err = transport.ErrClosed
 		}
@@ -306,7 +310,7 @@ func (c *Client) OpenFile(ctx context.Context, cr nfsclient.Cred, h nfsclient.Ha
 	if err != nil {
 		return nfsclient.Opened{}, settle(err)
 	}
-	return nfsclient.Opened{State: o, Attr: attr}, nil
+	return opened, nil
 }
 
 // CloseFile implements nfsclient.Client.

@@ -61,6 +61,7 @@ func TestKnfsd4State(t *testing.T) {
 			}
 			a, b := newUser4(t, dialHard(t, g.Addr(knfsd.TCP)), minor, "/export"), newUser4(t, dialHard(t, g.Addr(knfsd.TCP)), minor, "/export")
 			t.Run("compounds", func(t *testing.T) { counted4(a.in(t)) })
+			t.Run("opens", func(t *testing.T) { opens4(a.in(t), b.in(t)) })
 			t.Run("locks", func(t *testing.T) { locks4(a.in(t), b.in(t)) })
 			t.Run("modes", func(t *testing.T) { modes4(a.in(t)) })
 			t.Run("minor 2", func(t *testing.T) {

@@ -270,6 +270,70 @@ func counted4(u *user4) {
 	})
 }
 
+// opens4: with an opening, in one compound, come what the file is like now and what the user, and not another, may do with it.
+func opens4(a, b *user4) {
+	ctx, root := a.Context(), nfsclient.Cred{}
+	const uid, gid = 12345, 777
+	h, st := a.create("opened")
+	a.write(h, st, 0, "content")
+	a.close(h, st)
+	chmod := func(mode uint32) {
+		_, err := b.c.SetAttr(ctx, root, h, nil, nfsclient.SetAttr{Mode: &mode, UID: ptr(uint32(uid)), GID: ptr(uint32(gid))})
+		b.must(err)
+	}
+	owner := nfsclient.Cred{UID: uid, GID: uid, GIDs: []uint32{uid}}
+	member := nfsclient.Cred{UID: uid + 1, GID: uid + 1, GIDs: []uint32{uid + 1, gid}}
+	other := nfsclient.Cred{UID: uid + 2, GID: uid + 2, GIDs: []uint32{uid + 2}}
+	const read, write, execute = nfsclient.AccessRead, nfsclient.AccessModify | nfsclient.AccessExtend, nfsclient.AccessExecute
+	for _, c := range []struct {
+		mode uint32
+		who  nfsclient.Cred
+		open nfsclient.OpenMode
+		may  nfsclient.AccessMask
+	}{
+		{0o640, owner, nfsclient.OpenRead, read | write},
+		{0o640, owner, nfsclient.OpenRead | nfsclient.OpenWrite, read | write},
+		{0o640, member, nfsclient.OpenRead, read},
+		{0o640, member, nfsclient.OpenWrite, read},
+		{0o640, other, nfsclient.OpenRead, 0},
+		{0o651, member, nfsclient.OpenRead, read | execute},
+		{0o651, other, nfsclient.OpenRead, execute},
+		{0o602, other, nfsclient.OpenWrite, write},
+		{0o000, owner, nfsclient.OpenRead, 0},
+		{0o400, owner, nfsclient.OpenWrite, read},
+	} {
+		chmod(c.mode)
+		n := a.calls.n.Load()
+		o, err := a.c.OpenFile(ctx, c.who, h, c.open)
+		if n = a.calls.n.Load() - n; n != 1 {
+			a.Errorf("open of %#o for %d by %d: %d compounds", c.mode, c.open, c.who.UID, n)
+		}
+		need := nfsclient.AccessMask(0)
+		if c.open&nfsclient.OpenRead != 0 {
+			need |= read
+		}
+		if c.open&nfsclient.OpenWrite != 0 {
+			need |= write
+		}
+		switch {
+		case err != nil && c.may&need != need: // a server may let the owner, and who may execute, open the file all the same
+			if !isStatus(err, nfsclient.ErrAccess) {
+				a.Errorf("open of %#o for %d by %d: %v", c.mode, c.open, c.who.UID, err)
+			}
+			continue
+		case err != nil:
+			a.Fatalf("open of %#o for %d by %d: %v", c.mode, c.open, c.who.UID, err)
+		}
+		if o.Asked != nfsclient.FileRights || o.Granted != c.may {
+			a.Errorf("open of %#o for %d by %d: asked about the rights %#x, has %#x, not %#x", c.mode, c.open, c.who.UID, o.Asked, o.Granted, c.may)
+		}
+		if o.Attr == nil || o.Attr.Mode != c.mode || o.Attr.Size != uint64(len("content")) {
+			a.Errorf("open of %#o: attributes %+v", c.mode, o.Attr)
+		}
+		a.must(a.c.CloseFile(ctx, c.who, h, o.State))
+	}
+}
+
 // locks4: two clients, and owners of one, exclude each other.
 func locks4(a, b *user4) {
 	ctx := a.Context()
@@ -388,6 +452,10 @@ func ganeshas(t *testing.T, f func(g *ganesha, a, b *user4)) {
 
 func TestGanesha4Compounds(t *testing.T) {
 	ganeshas(t, func(_ *ganesha, a, _ *user4) { counted4(a) })
+}
+
+func TestGanesha4Opens(t *testing.T) {
+	ganeshas(t, func(_ *ganesha, a, b *user4) { opens4(a, b) })
 }
 
 func TestGanesha4Locks(t *testing.T) {

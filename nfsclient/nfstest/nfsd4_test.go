@@ -107,6 +107,7 @@ func nfsd4s(t *testing.T, x nfsd.Export, cfg nfsd.Config, f func(s *nfsd.Server,
 func TestNFSD4State(t *testing.T) {
 	nfsd4s(t, nfsd.Export{}, nfsd.Config{}, func(_ *nfsd.Server, a, b *user4) {
 		counted4(a)
+		opens4(a, b)
 		locks4(a, b)
 		modes4(a)
 		if strings.HasSuffix(a.Name(), "4.1") {

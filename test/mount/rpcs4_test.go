@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,14 +20,22 @@ import (
 type job struct {
 	name string
 	// before prepares the directory as another machine does; without it the mount makes the directory itself, and mine
-	// prepares it.
-	before, mine func(t *testing.T, dir string)
-	do           func(t *testing.T, dir string)
-	v3, v42      string
+	// prepares it. others is what another machine does just before do.
+	before, mine, others func(t *testing.T, dir string)
+	do                   func(t *testing.T, dir string)
+	v3, v42              string
 }
 
 // deep is a path of names that are not known.
 const deep = "a/b/c/d"
+
+// rewritten is a file with other content, and other times whatever the clock's grain.
+func rewritten(path string) error {
+	if err := os.WriteFile(path, []byte("other"), 0o644); err != nil {
+		return err
+	}
+	return os.Chtimes(path, time.Time{}, time.Now().Add(time.Second))
+}
 
 func makeDeep(t *testing.T, dir string) {
 	t.Helper()
@@ -44,9 +53,16 @@ var jobs = []job{
 	{name: "create, write 4 KiB, close; another's", before: func(*testing.T, string) {}, do: each(opened(unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o644, strings.Repeat("x", 4096))),
 		v3: "CREATE 8, LOOKUP 8, WRITE 8", v42: "CLOSE 8, LOOKUP 8, OPEN 8, WRITE 8"},
 	{name: "open, read, close; cold", before: makeFiles, do: each(opened(unix.O_RDONLY, 0, "small")),
-		v3: "ACCESS 8, LOOKUP 8, READ 8", v42: "ACCESS 8, CLOSE 8, LOOKUP 8, OPEN 8, READ 8"},
+		v3: "ACCESS 8, LOOKUP 8, READ 8", v42: "CLOSE 8, LOOKUP 8, OPEN 8, READ 8"},
 	{name: "open, read, close; again", before: makeFiles, mine: each(opened(unix.O_RDONLY, 0, "small")), do: each(opened(unix.O_RDONLY, 0, "small")),
-		v3: "GETATTR 8", v42: "CLOSE 8, GETATTR 8, OPEN 8"},
+		v3: "GETATTR 8", v42: "CLOSE 8, OPEN 8"},
+	{name: "open, read, close; changed by another", before: makeFiles, mine: each(opened(unix.O_RDONLY, 0, "small")), others: each(rewritten),
+		do: each(opened(unix.O_RDONLY, 0, "other")),
+		// Twice: the kernel asks for the attributes between, to learn of the other size.
+		v3: "ACCESS 8, GETATTR 16, READ 8", v42: "CLOSE 16, OPEN 16, READ 8"},
+	{name: "open with O_TRUNC, write, close; again", before: makeFiles, mine: each(opened(unix.O_RDONLY, 0, "small")),
+		do: each(opened(unix.O_WRONLY|unix.O_TRUNC, 0, "other")),
+		v3: "GETATTR 8, SETATTR 8, WRITE 8", v42: "CLOSE 8, OPEN 8, SETATTR 8, WRITE 8"},
 	{name: "stat of f/a/b/c/d/file, all unknown", before: makeDeep, do: each(func(path string) error {
 		return unix.Lstat(filepath.Join(path, deep, "file"), new(unix.Stat_t))
 	}),
@@ -62,7 +78,7 @@ var jobs = []job{
 }
 
 // count does the jobs on a mount of what the server has at export, and returns the calls of each by procedure.
-func count(t *testing.T, m *Mounted) (all []string) {
+func count(t *testing.T, m *Mounted, export string) (all []string) {
 	t.Helper()
 	for n, j := range jobs {
 		dir := filepath.Join(m.Dir, fmt.Sprint(n))
@@ -76,6 +92,9 @@ func count(t *testing.T, m *Mounted) (all []string) {
 		}
 		if j.mine != nil {
 			j.mine(t, dir)
+		}
+		if j.others != nil {
+			j.others(t, filepath.Join(export, fmt.Sprint(n)))
 		}
 		var before status.Report
 		awaitThat(t, "files are closed", func() bool {
@@ -142,7 +161,7 @@ func TestJobs(t *testing.T) {
 			prepare(t, s.export)
 			m := s.mount(t, "tcp", "actimeo=600,vers="+vers)
 			provesMarks(t, s, m.Dir)
-			for n, got := range count(t, m) {
+			for n, got := range count(t, m, s.export) {
 				want := jobs[n].v3
 				if vers != "3" {
 					want = jobs[n].v42
