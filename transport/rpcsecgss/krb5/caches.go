@@ -28,8 +28,12 @@ func (c *Client) readCache(ctx context.Context, name string, uid uint32) (got *c
 		if path, err = primary(residual, uid); err == nil {
 			got, err = readFile(path, uid)
 		}
+	case "KEYRING":
+		got, err = readKeyring(residual, uid, c.cf.Self)
+	case "KCM":
+		got, err = readKCM(ctx, c.cf.Conf.kcmSocket, residual, uid, c.cf.Self)
 	default:
-		err = fmt.Errorf("caches of type %s cannot be read: FILE and DIR can (kinit -c FILE:/tmp/krb5cc_%d makes one)", kind, uid)
+		err = fmt.Errorf("caches of type %s cannot be read: FILE, DIR, KEYRING and KCM can (kinit -c FILE:/tmp/krb5cc_%d makes one)", kind, uid)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
