@@ -162,13 +162,19 @@ func TestKeyringOfMIT(t *testing.T) {
 	}
 	other := newMITUser(t, r, stranger, "")
 	his := fmt.Sprintf("KEYRING:persistent:%d", stranger)
-	t.Cleanup(func() {
+	empty := func() {
 		onOwnThread(func() {
 			if id, err := unix.KeyctlInt(unix.KEYCTL_GET_PERSISTENT, stranger, unix.KEY_SPEC_THREAD_KEYRING, 0, 0); err == nil {
 				_, _ = unix.KeyctlInt(unix.KEYCTL_CLEAR, id, 0, 0, 0)
 			}
 		})
-	})
+	}
+	t.Cleanup(empty)
+	own.run("secret\n", "kinit", "-c", his, "alice") // root's keys in his keyring
+	if got, err := c.readCache(t.Context(), his, stranger); !errors.Is(err, errForeign) || !strings.Contains(err.Error(), "the keyring _krb is user 0") {
+		t.Errorf("%s, made by root: %v, %v", his, got, err)
+	}
+	empty()
 	none(c, stranger, his)
 	other.fill(his, "bob")
 	has(c, stranger, his, "bob")
