@@ -229,8 +229,8 @@ func derLength(b []byte) (n, size int) {
 
 var errMalformed = errors.New("malformed")
 
-// guarded returns a panic of f as an error. gokrb5 takes it for granted that a message is
-// complete; what a KDC sends, or who answers in its place, may not be.
+// guarded returns a panic of f as an error. gokrb5 takes it for granted that what it decodes is
+// complete; what a peer sends, or a file has, may not be.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
