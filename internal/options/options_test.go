@@ -59,6 +59,8 @@ func TestParse(t *testing.T) {
 		{[]string{"sec=krb5i,krb5_keytab=FILE:/etc/nfs.keytab,krb5_principal=alice@A.LAN,krb5_ccache=DIR:/run/user/%{uid}/krb5cc"}, func(o *Options) {
 			o.Sec, o.Keytab, o.Principal, o.CCache = "krb5i", "/etc/nfs.keytab", "alice@A.LAN", "DIR:/run/user/%{uid}/krb5cc"
 		}},
+		{[]string{"krb5_ccache=KCM:"}, func(o *Options) { o.CCache = "KCM:" }},
+		{[]string{"krb5_ccache=KEYRING:persistent:%{uid}"}, func(o *Options) { o.CCache = "KEYRING:persistent:%{uid}" }},
 		{[]string{"krb5_ccache=/tmp/cc,krb5_keytab=/k"}, func(o *Options) { o.CCache, o.Keytab = "/tmp/cc", "/k" }},
 		{[]string{"nolock,local_lock=flock", "lock"}, func(o *Options) { o.LocalLock = "flock" }},
 		{[]string{"nosuid,nodev,noexec"}, func(o *Options) { o.Fuse = []string{"nosuid", "nodev", "noexec"} }},
@@ -94,7 +96,9 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		"krb5_keytab=nfs.keytab": `"krb5_keytab=nfs.keytab"`,
 		"krb5_keytab":            `"krb5_keytab"`,
 		"krb5_ccache=FILE:cc":    `"krb5_ccache=FILE:cc"`,
-		"krb5_ccache=KCM:":       `"krb5_ccache=KCM:"`,
+		"krb5_ccache=KCM":        `"krb5_ccache=KCM"`,
+		"krb5_ccache=KEYRING:":   `"krb5_ccache=KEYRING:"`,
+		"krb5_ccache=MEMORY:x":   `"krb5_ccache=MEMORY:x"`,
 		"krb5_ccache=cc":         `"krb5_ccache=cc"`,
 		"krb5_principal=":        `"krb5_principal="`,
 		"readread=1":             `"readread=1"`,

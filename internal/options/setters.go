@@ -154,12 +154,21 @@ func keytab(o *Options, v string, has bool) error {
 
 // ccache takes the name of a cache of tickets.
 func ccache(o *Options, v string, has bool) error {
-	kind, path, typed := strings.Cut(v, ":")
+	kind, rest, typed := strings.Cut(v, ":")
 	if filepath.IsAbs(v) {
-		kind, path, typed = "FILE", v, true
+		kind, rest, typed = "FILE", v, true
 	}
-	if !has || !typed || kind != "FILE" && kind != "DIR" || !filepath.IsAbs(strings.TrimPrefix(path, ":")) {
-		return errors.New("wants FILE: or DIR: and an absolute path")
+	ok := false
+	switch kind {
+	case "FILE", "DIR":
+		ok = filepath.IsAbs(strings.TrimPrefix(rest, ":"))
+	case "KEYRING":
+		ok = rest != ""
+	case "KCM":
+		ok = true
+	}
+	if !has || !typed || !ok {
+		return errors.New("wants FILE: or DIR: and an absolute path, KEYRING: and a name, or KCM: and a name or nothing")
 	}
 	o.CCache = v
 	return nil

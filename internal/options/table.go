@@ -124,7 +124,7 @@ var Table = []Option{
 		"krb5i also keeps calls and data from being changed on their way, and krb5p from being read", NFS: same, set: sec},
 	{Name: "krb5_keytab", Value: "PATH", Default: "the one of krb5.conf, for root", Meaning: "keytab by which the mounting user, or this machine, is known to the server", NFS: "rpc.gssd -k", set: keytab},
 	{Name: "krb5_principal", Value: "NAME", Default: "for keytabs that of this machine, as rpc.gssd chooses it", Meaning: "who the mounting user is there, with or without @REALM", set: text("a principal", func(o *Options, v string) { o.Principal = v })},
-	{Name: "krb5_ccache", Value: "NAME", Default: "KRB5CCNAME of the mounting user; of others what krb5.conf says, and /tmp/krb5cc_UID", Meaning: "cache of the mounting user's tickets, FILE: or DIR: and a path, or, with %{uid} in it, of each user's",
+	{Name: "krb5_ccache", Value: "NAME", Default: "KRB5CCNAME of the mounting user; of others what krb5.conf says, and /tmp/krb5cc_UID", Meaning: "cache of the mounting user's tickets (FILE:PATH, DIR:PATH, KEYRING:NAME or KCM:NAME), or, with %{uid} in it, of each user's",
 		set: ccache},
 	{Name: "ro", Meaning: "mount read-only", NFS: "ro of mount(8)", set: flag(func(o *Options) { o.ReadOnly = true })},
 	{Name: "rw", Default: "yes", Meaning: "mount read-write", NFS: "rw of mount(8)", set: flag(func(o *Options) { o.ReadOnly = false })},

@@ -125,13 +125,6 @@ func serviceHost(ctx context.Context, host string, canonical bool) (string, erro
 	return name, nil
 }
 
-// waitTickets waits until no ticket is being got; no call is under way.
-func (s *Session) waitTickets() {
-	if s.cfg.tickets != nil {
-		s.cfg.tickets.Wait()
-	}
-}
-
 // secured is d, or d with a context of Kerberos for each user if the options ask for that.
 func (s *Session) secured(d transport.Dialer) transport.Dialer {
 	if s.cfg.tickets == nil {

@@ -210,7 +210,6 @@ func (s *Session) Close(ctx context.Context) error {
 	if err != nil {
 		s.cfg.log().Info(fmt.Sprintf("unmounting at the server: %v", err))
 	}
-	s.waitTickets()
 	if err := s.owner.release(err == nil); err != nil {
 		s.cfg.log().Info(fmt.Sprintf("forgetting the client's name: %v", err))
 	}
@@ -221,6 +220,5 @@ func (s *Session) Close(ctx context.Context) error {
 // closeTransport is Close for a session without a mounted export.
 func (s *Session) closeTransport() {
 	_ = s.caller.Close()
-	s.waitTickets()
 	s.route.Close()
 }

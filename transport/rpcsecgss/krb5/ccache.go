@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 
 // errCache: the bytes are not a cache.
 var errCache = errors.New("not a credential cache of version 3 or 4")
+
+// errNoCache: there is none of that name.
+var errNoCache = fmt.Errorf("there is no such cache: %w", os.ErrNotExist)
 
 // principal is a name and its realm.
 type principal struct {
@@ -54,6 +58,7 @@ type cached struct {
 // Bounds of what a cache may hold.
 const (
 	maxCache      = 4 << 20
+	maxTickets    = 1 << 10
 	maxComponents = 16
 	maxAddresses  = 1 << 10
 	configRealm   = "X-CACHECONF:" // of entries that are settings and no tickets
@@ -162,6 +167,29 @@ func parseCache(b []byte) (*cached, error) {
 		return nil, fmt.Errorf("%w: it is damaged", errCache)
 	}
 	return c, nil
+}
+
+// parsePrincipal decodes a principal that stands alone.
+func parsePrincipal(b []byte) (principal, error) {
+	r := &cacheReader{b: b}
+	p := r.principal()
+	if r.bad || len(r.b) > 0 {
+		return principal{}, fmt.Errorf("%w: its principal is damaged", errCache)
+	}
+	return p, nil
+}
+
+// add decodes an entry of version 4 that stands alone, and keeps it if it is a ticket.
+func (c *cached) add(b []byte) error {
+	r := &cacheReader{b: b}
+	e := r.entry(4)
+	if r.bad || len(r.b) > 0 {
+		return fmt.Errorf("%w: a ticket is damaged", errCache)
+	}
+	if e.server.realm != configRealm {
+		c.entries = append(c.entries, e)
+	}
+	return nil
 }
 
 // find is the ticket for a service that is valid for longest, or nil.

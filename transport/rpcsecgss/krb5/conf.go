@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,8 +22,10 @@ type Conf struct {
 	*config.Config
 	// Path is the file that it was read from.
 	Path string
-	// cacheName is default_ccache_name, if it is set.
-	cacheName string
+	// cacheName is default_ccache_name, if it is set, and kcmSocket where KCM listens.
+	cacheName, kcmSocket string
+	// resolver asks DNS for KDCs.
+	resolver *net.Resolver
 }
 
 // ConfPath is the file of the configuration: the first of KRB5_CONFIG that is there, or
@@ -61,9 +64,12 @@ func LoadConf(path string) (*Conf, error) {
 	if !regexp.MustCompile(`(?m)^\s*dns_lookup_kdc\s*=`).MatchString(text) {
 		c.LibDefaults.DNSLookupKDC = true // krb5.conf(5)'s default, which is not the library's
 	}
-	conf := &Conf{Config: c, Path: path}
+	conf := &Conf{Config: c, Path: path, kcmSocket: defaultKCMSocket, resolver: net.DefaultResolver}
 	if m := regexp.MustCompile(`(?m)^\s*default_ccache_name\s*=\s*(\S+)`).FindStringSubmatch(text); m != nil {
 		conf.cacheName = m[1]
+	}
+	if m := regexp.MustCompile(`(?m)^\s*kcm_socket\s*=\s*(\S+)`).FindStringSubmatch(text); m != nil {
+		conf.kcmSocket = m[1]
 	}
 	return conf, nil
 }

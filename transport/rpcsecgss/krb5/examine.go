@@ -2,11 +2,8 @@ package krb5
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +22,6 @@ type Finding struct {
 // Examine looks at all that the mounting user's calls need, in the order in which it is
 // needed.
 func (c *Client) Examine(ctx context.Context) (all []Finding) {
-	defer c.Wait()
 	conf := c.cf.Conf
 	add := func(name, detail string, err error) { all = append(all, Finding{name, detail, err}) }
 	realm := conf.Realm(c.cf.Host)
@@ -86,72 +82,25 @@ func (c *Client) examineKeytab() (string, error) {
 	return fmt.Sprintf("%s has keys of %s: %s", c.keys.path, who, strings.Join(names, ", ")), nil
 }
 
-// The bounds of looking for a KDC.
-const (
-	kdcTimeout  = 3 * time.Second
-	maxKDCReply = 64 << 10
-)
-
-// askKDC asks the KDCs of a realm, by TCP, for what they do not know, until one answers,
-// and by how much its clock is ahead.
+// askKDC asks the KDCs of a realm for a principal that there is not: the answer is an error,
+// which has the KDC's time (RFC 4120 section 5.9.1). skew is by how much its clock is ahead.
 func (c *Client) askKDC(ctx context.Context, realm string) (at string, skew time.Duration, err error) {
-	_, kdcs, err := c.cf.Conf.GetKDCs(realm, true)
+	req, err := messages.NewASReqForTGT(realm, c.cf.Conf.Config, types.NewPrincipalName(1, "rdmafs-doctor/clock"))
 	if err != nil {
 		return "", 0, err
 	}
-	err = fmt.Errorf("no KDC of %s is known", realm)
-	for _, k := range slices.Sorted(maps.Keys(kdcs)) {
-		at = kdcs[k]
-		if skew, err = c.ask(ctx, at, realm); err == nil {
-			return at, skew, nil
-		}
-	}
-	return at, 0, err
-}
-
-// ask makes one exchange with a KDC (RFC 4120 section 7.2.2): for a principal that there is
-// not, so that the answer is an error, which has the KDC's time.
-func (c *Client) ask(ctx context.Context, at, realm string) (skew time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, kdcTimeout)
-	defer cancel()
-	req, err := messages.NewASReqForTGT(realm, c.cf.Conf.Config, types.NewPrincipalName(1, "rdmafs-doctor/clock"))
-	if err != nil {
-		return 0, err
-	}
 	msg, err := req.Marshal()
 	if err != nil {
-		return 0, err
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", at)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return 0, err
+		return "", 0, err
 	}
 	sent := c.cf.Now()
-	if _, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(msg))), msg...)); err != nil {
-		return 0, err
+	a, err := c.cf.Conf.ask(ctx, realm, msg)
+	if err != nil {
+		return "", 0, err
 	}
-	var head [4]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		return 0, err
+	if a.refusal == nil {
+		return "", 0, &BadAnswer{a.at, "it grants a ticket to a principal that nobody has made"}
 	}
-	n := binary.BigEndian.Uint32(head[:])
-	if n > maxKDCReply {
-		return 0, fmt.Errorf("%s answers with %d bytes: no KDC?", at, n)
-	}
-	answer := make([]byte, n)
-	if _, err := io.ReadFull(conn, answer); err != nil {
-		return 0, err
-	}
-	var refusal messages.KRBError
-	if err := refusal.Unmarshal(answer); err != nil {
-		return 0, fmt.Errorf("%s does not answer as a KDC: %w", at, err)
-	}
-	now := c.cf.Now()
-	middle := sent.Add(now.Sub(sent) / 2)
-	return refusal.STime.Add(time.Duration(refusal.Susec) * time.Microsecond).Sub(middle), nil
+	middle := sent.Add(c.cf.Now().Sub(sent) / 2)
+	return a.at, a.refusal.STime.Add(time.Duration(a.refusal.Susec) * time.Microsecond).Sub(middle), nil
 }

@@ -44,18 +44,11 @@ func parseFramed(b []byte) (id uint16, msg []byte, err error) {
 	if len(b) < 2 || b[0] != 0x60 {
 		return 0, nil, errFraming
 	}
-	n, b := int(b[1]), b[2:]
-	if n >= 0x80 {
-		more := n & 0x7f
-		if more == 0 || more > 3 || len(b) < more {
-			return 0, nil, errFraming
-		}
-		n = 0
-		for _, d := range b[:more] {
-			n = n<<8 | int(d)
-		}
-		b = b[more:]
+	n, size := derLength(b[1:])
+	if size == 0 {
+		return 0, nil, errFraming
 	}
+	b = b[1+size:]
 	if n != len(b) || !bytes.HasPrefix(b, mechanism) || len(b) < len(mechanism)+2 {
 		return 0, nil, errFraming
 	}

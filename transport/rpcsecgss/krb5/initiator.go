@@ -58,7 +58,8 @@ func initiate(t *ticket, now time.Time) (token []byte, finish func(reply []byte)
 		return nil, nil, err
 	}
 	return appendFramed(nil, idRequest, msg), func(reply []byte) (rpcsecgss.Tokens, error) {
-		tokens, err := agree(t, &auth, reply)
+		var tokens *Tokens
+		err := guarded(func() (err error) { tokens, err = agree(t, &auth, reply); return err })
 		if err != nil {
 			return nil, err
 		}

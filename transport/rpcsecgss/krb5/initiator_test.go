@@ -161,7 +161,7 @@ func TestNoTicket(t *testing.T) {
 	}{
 		"nothing there": {uid, nil, "kinit"},
 		"no such file":  {uid, func(cf *Config) { cf.Environment = "FILE:/nonexistent" }, "kinit"},
-		"KEYRING":       {uid, func(cf *Config) { cf.Environment = "KEYRING:persistent:0" }, "caches of type KEYRING cannot be read"},
+		"MEMORY":        {uid, func(cf *Config) { cf.Environment = "MEMORY:x" }, "caches of type MEMORY cannot be read: FILE, DIR, KEYRING and KCM can"},
 		"expired": {uid, func(cf *Config) {
 			cf.Environment = cache
 			cf.Now = func() time.Time { return time.Now().Add(48 * time.Hour) }

@@ -3,13 +3,9 @@ package krb5
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/jcmturner/gokrb5/v8/client"
-	"github.com/jcmturner/gokrb5/v8/iana/nametype"
-	"github.com/jcmturner/gokrb5/v8/keytab"
+	"github.com/jcmturner/gokrb5/v8/crypto"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
 )
@@ -24,61 +20,63 @@ type ticket struct {
 
 func (e *entry) parsed() (*ticket, error) {
 	t := &ticket{client: e.client, key: e.key, end: e.end}
-	if err := t.ticket.Unmarshal(e.ticket); err != nil {
+	if err := guarded(func() error { return t.ticket.Unmarshal(e.ticket) }); err != nil {
 		return nil, fmt.Errorf("ticket for %s: %w", e.server, err)
 	}
 	return t, nil
 }
 
-// serviceTicket asks the KDC for a ticket for a service (RFC 4120 section 3.3).
-func serviceTicket(conf *Conf, tgt *ticket, realm string, parts []string) (*ticket, error) {
-	// What is asked for stands in the request; the client has a name alone.
-	cl := client.NewWithPassword(strings.Join(tgt.client.parts, "/"), tgt.client.realm, "", conf.Config, client.DisablePAFXFAST(true))
-	defer cl.Destroy()
-	cl.Credentials.SetCName(tgt.client.name())
-	spn := types.PrincipalName{NameType: nametype.KRB_NT_SRV_HST, NameString: parts}
-	from, key := tgt.ticket, tgt.key
-	if realm != "" && realm != tgt.client.realm {
-		cross := types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}}
-		_, rep, err := cl.TGSREQGenerateAndExchange(cross, tgt.client.realm, from, key, false)
-		if err != nil {
-			return nil, kdcError(conf, tgt.client.realm, fmt.Errorf("ticket for the realm %s: %w", realm, err))
-		}
-		from, key = rep.Ticket, rep.DecryptedEncPart.Key
-	} else {
-		realm = tgt.client.realm
+// errReply: what a KDC has answered does not belong to the request, or is not what the KDC
+// has made.
+var errReply = errors.New("the reply of the KDC is not accepted")
+
+// openReply decrypts the part of a KDC's reply that is for the client, and checks what AS
+// and TGS exchange have in common (RFC 4120 sections 3.1.5 and 3.3.4): the nonce, that the
+// ticket beside it is the one that it speaks of, a session key of a type that was asked for,
+// and the times.
+func openReply(rep *messages.KDCRepFields, body *messages.KDCReqBody, key types.EncryptionKey, usage uint32, now time.Time) (part messages.EncKDCRepPart, err error) {
+	if err := decryptable(rep.EncPart); err != nil {
+		return part, fmt.Errorf("%w: %w", errReply, err)
 	}
-	_, rep, err := cl.TGSREQGenerateAndExchange(spn, realm, from, key, false)
+	if rep.EncPart.EType != key.KeyType {
+		return part, fmt.Errorf("%w: it is encrypted by a key of type %d, not %d", errReply, rep.EncPart.EType, key.KeyType)
+	}
+	plain, err := crypto.DecryptEncPart(rep.EncPart, key, usage)
 	if err != nil {
-		return nil, kdcError(conf, realm, fmt.Errorf("ticket for %s@%s: %w", strings.Join(parts, "/"), realm, err))
+		return part, fmt.Errorf("%w: %w: %w", errReply, errDecrypt, err)
 	}
-	return &ticket{tgt.client, rep.Ticket, rep.DecryptedEncPart.Key, rep.DecryptedEncPart.EndTime}, nil
+	if err := part.Unmarshal(plain); err != nil {
+		return part, fmt.Errorf("%w: %w", errReply, err)
+	}
+	session, known := enctypes[part.Key.KeyType]
+	asked := false
+	for _, t := range body.EType {
+		asked = asked || t == part.Key.KeyType
+	}
+	why := ""
+	switch {
+	case part.Nonce != body.Nonce:
+		why = "it answers another request"
+	case len(part.SName.NameString) == 0 || len(part.SName.NameString) > maxComponents:
+		why = fmt.Sprintf("it names a service in %d parts", len(part.SName.NameString))
+	case rep.Ticket.Realm != part.SRealm || !rep.Ticket.SName.Equal(part.SName):
+		why = fmt.Sprintf("the ticket with it is for %s@%s, not for %s@%s",
+			rep.Ticket.SName.PrincipalNameString(), rep.Ticket.Realm, part.SName.PrincipalNameString(), part.SRealm)
+	case !known || !asked || len(part.Key.KeyValue) != session.keyLen:
+		why = fmt.Sprintf("session key of encryption type %d and %d bytes", part.Key.KeyType, len(part.Key.KeyValue))
+	case !part.EndTime.After(now):
+		why = fmt.Sprintf("the ticket has ended at %s", part.EndTime.Local().Format(time.DateTime))
+	case part.StartTime.Sub(now) > maxSkew:
+		why = fmt.Sprintf("the ticket begins at %s", part.StartTime.Local().Format(time.DateTime))
+	}
+	if why != "" {
+		return part, fmt.Errorf("%w: %s", errReply, why)
+	}
+	return part, nil
 }
 
-// login asks the KDC for a ticket-granting ticket by a key of a keytab (RFC 4120 section
-// 3.1).
-func login(conf *Conf, kt *keytab.Keytab, who principal) (*ticket, error) {
-	name := strings.Join(who.parts, "/")
-	cl := client.NewWithKeytab(name, who.realm, kt, conf.Config, client.DisablePAFXFAST(true))
-	defer cl.Destroy()
-	req, err := messages.NewASReqForTGT(who.realm, conf.Config, cl.Credentials.CName())
-	if err != nil {
-		return nil, err
-	}
-	// The KDC may have keys that the keytab lacks.
-	req.ReqBody.EType = slices.DeleteFunc(slices.Clone(req.ReqBody.EType), func(t int32) bool {
-		_, _, err := kt.GetEncryptionKey(cl.Credentials.CName(), who.realm, 0, t)
-		return err != nil
-	})
-	if len(req.ReqBody.EType) == 0 {
-		return nil, fmt.Errorf("the keytab has no AES key of %s that %s permits", who, conf.Path)
-	}
-	rep, err := cl.ASExchange(who.realm, req, 0)
-	if err != nil {
-		return nil, kdcError(conf, who.realm, fmt.Errorf("login as %s: %w", who, err))
-	}
-	return &ticket{who, rep.Ticket, rep.DecryptedEncPart.Key, rep.DecryptedEncPart.EndTime}, nil
-}
+// errDecrypt: the key is not the one that something was encrypted by.
+var errDecrypt = errors.New("the key does not decrypt it")
 
 // Error is a failure to get or use a ticket, and what may help.
 type Error struct {
@@ -95,36 +93,42 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Error codes of RFC 4120 section 7.5.9 that something can be done about.
+// Error codes of RFC 4120 section 7.5.9 that something is done about.
 const (
 	errClientUnknown  = 6
 	errServiceUnknown = 7
 	errNoEnctype      = 14
 	errPreauth        = 24
+	errPreauthNeeded  = 25
+	errUnavailable    = 29
 	errSkew           = 37
+	errTooBig         = 52
 )
 
 // kdcError adds what may help to an error of an exchange with a realm's KDC.
 func kdcError(conf *Conf, realm string, err error) error {
+	code := int32(0)
+	if refusal := (*messages.KRBError)(nil); errors.As(err, &refusal) {
+		code = refusal.ErrorCode
+	}
 	hint := fmt.Sprintf("can the KDC of %s be reached, and does %s name it?", realm, conf.Path)
-	switch text := err.Error(); { // the library keeps the code of the KDC's error in its text alone
-	case hasCode(text, errClientUnknown):
+	switch {
+	case code == errClientUnknown:
 		hint = "the realm has no such client: is the keytab, or krb5_principal=, the right one?"
-	case hasCode(text, errServiceUnknown):
+	case code == errServiceUnknown:
 		hint = "the realm has no such service: mount by the host name that the server's keytab has, and see that [domain_realm] gives its realm"
-	case hasCode(text, errNoEnctype):
+	case code == errNoEnctype:
 		hint = "KDC, server and " + conf.Path + " have no AES encryption type in common"
-	case hasCode(text, errPreauth):
+	case code == errPreauth, errors.Is(err, errDecrypt):
 		hint = "the key is not the one that the KDC has: make the keytab anew"
-	case hasCode(text, errSkew):
+	case code == errSkew:
 		hint = "the clocks of this host and the KDC differ by more than five minutes"
+	case code != 0:
+		hint = "the log of the KDC may say more"
+	case errors.Is(err, errReply), errors.Is(err, errMalformed):
+		hint = "is that a KDC of " + realm + ", and is nobody on the way to it?"
 	}
 	return &Error{err, hint}
-}
-
-// hasCode reports whether an error of gokrb5 has a KDC's error code.
-func hasCode(text string, code int) bool {
-	return strings.Contains(text, fmt.Sprintf("(%d) ", code))
 }
 
 var errNoTicket = errors.New("no Kerberos ticket")

@@ -31,8 +31,8 @@ func (k *keyFile) load() (*keytab.Keytab, error) {
 	if k.kt != nil && st.ModTime().Equal(k.time) && st.Size() == k.size {
 		return k.kt, nil
 	}
-	kt, err := keytab.Load(k.path)
-	if err != nil {
+	var kt *keytab.Keytab
+	if err := guarded(func() (err error) { kt, err = keytab.Load(k.path); return err }); err != nil {
 		return nil, fmt.Errorf("keytab %s: %w", k.path, err)
 	}
 	k.kt, k.time, k.size = kt, st.ModTime(), st.Size()

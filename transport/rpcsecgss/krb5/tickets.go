@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,8 +47,6 @@ type Config struct {
 type Client struct {
 	cf   Config
 	keys *keyFile // nil without a keytab
-	// running counts exchanges with a KDC.
-	running sync.WaitGroup
 }
 
 // NewClient returns a Client. Tickets are looked for when they are needed.
@@ -92,8 +89,8 @@ func (c *Client) User(uid uint32) *User {
 	return &User{c: c, uid: uid, busy: make(chan struct{}, 1)}
 }
 
-// Start implements rpcsecgss.Initiator. An exchange with a KDC outlives ctx; it takes 10 s
-// for each KDC at most, and Client.Wait joins it.
+// Start implements rpcsecgss.Initiator. With ctx an exchange with a KDC ends; without, it
+// takes six seconds for each KDC and realm at most.
 func (u *User) Start(ctx context.Context) ([]byte, func([]byte) (rpcsecgss.Tokens, error), error) {
 	t, err := u.obtain(ctx)
 	if err != nil {
@@ -129,19 +126,22 @@ func (u *User) obtain(ctx context.Context) (*ticket, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	defer func() { <-u.busy }()
 	if u.forgotten.Swap(false) {
 		u.have = nil
 	}
 	now := u.c.cf.Now()
-	t, ask, err := u.get(now)
+	t, ask, err := u.get(ctx, now)
 	if ask != nil {
-		return u.exchange(ctx, now, ask)
+		if t, err = ask(ctx); err != nil && u.have != nil && now.Before(u.have.end) {
+			return u.have, nil // as good as long as it lasts: a KDC may be away
+		}
 	}
-	if err == nil {
-		u.keep(t, now)
+	if err != nil {
+		return nil, err
 	}
-	<-u.busy
-	return t, err
+	u.keep(t, now)
+	return t, nil
 }
 
 // keep keeps t for later calls. The caller holds the token in busy.
@@ -161,9 +161,12 @@ func (u *User) keepOnlyOf(who principal) {
 	}
 }
 
+// asking gets a ticket from a KDC.
+type asking func(ctx context.Context) (*ticket, error)
+
 // get is the ticket that is there, or what asks a KDC for one. The caller holds the token in
 // busy.
-func (u *User) get(now time.Time) (t *ticket, ask func() (*ticket, error), err error) {
+func (u *User) get(ctx context.Context, now time.Time) (t *ticket, ask asking, err error) {
 	c := u.c
 	own := u.uid == c.cf.Mounter
 	if !own && c.cf.Self != 0 {
@@ -177,7 +180,7 @@ func (u *User) get(now time.Time) (t *ticket, ask func() (*ticket, error), err e
 		}
 		noKeys = err // there is none for this machine; root may have tickets
 	}
-	name, found, errs := best(c.caches(u.uid, own), u.uid, now)
+	name, found, errs := c.best(ctx, u.uid, own, now)
 	if found == nil {
 		return nil, nil, c.noTicket(u.uid, own, errors.Join(append(errs, noKeys)...))
 	}
@@ -201,8 +204,8 @@ func (u *User) get(now time.Time) (t *ticket, ask func() (*ticket, error), err e
 	if err != nil {
 		return nil, nil, err
 	}
-	return nil, func() (*ticket, error) {
-		return serviceTicket(c.cf.Conf, granting, realm, []string{service, c.cf.Host})
+	return nil, func(ctx context.Context) (*ticket, error) {
+		return serviceTicket(ctx, c.cf.Conf, granting, realm, []string{service, c.cf.Host})
 	}, nil
 }
 
@@ -244,7 +247,7 @@ func (c *Client) noTicket(uid uint32, own bool, why error) error {
 var errNoKey = errors.New("no key of this machine")
 
 // byKeytab is get by a key of the keytab.
-func (u *User) byKeytab(now time.Time) (t *ticket, ask func() (*ticket, error), err error) {
+func (u *User) byKeytab(now time.Time) (t *ticket, ask asking, err error) {
 	c := u.c
 	kt, err := c.keys.load()
 	if err != nil {
@@ -258,12 +261,12 @@ func (u *User) byKeytab(now time.Time) (t *ticket, ask func() (*ticket, error), 
 	if u.have != nil && now.Before(u.renew) {
 		return u.have, nil, nil
 	}
-	return nil, func() (*ticket, error) {
-		granting, err := login(c.cf.Conf, kt, who)
+	return nil, func(ctx context.Context) (*ticket, error) {
+		granting, err := login(ctx, c.cf.Conf, kt, who)
 		if err != nil {
 			return nil, err
 		}
-		return serviceTicket(c.cf.Conf, granting, c.cf.Conf.Realm(c.cf.Host), []string{service, c.cf.Host})
+		return serviceTicket(ctx, c.cf.Conf, granting, c.cf.Conf.Realm(c.cf.Host), []string{service, c.cf.Host})
 	}, nil
 }
 
