@@ -165,7 +165,7 @@ var Table = []Option{
 		set: refused("is for rdmafs mount, which changes a mount that is there")},
 
 	{Name: "log", Value: "error|warn|info|debug", Default: "info", Meaning: "the least that is logged; rdmafs log MOUNTPOINT LEVEL changes it", set: oneOf(LogLevels, func(o *Options, v string) { o.Log = v })},
-	{Name: "logfile", Value: "PATH", Meaning: "log to the end of this file instead of syslog", set: file(func(o *Options, v string) { o.LogFile = v })},
+	{Name: "logfile", Value: "PATH", Meaning: "log to the end of this file instead of journald or syslog", set: file(func(o *Options, v string) { o.LogFile = v })},
 	{Name: "logformat", Value: "text|json", Default: "text", Meaning: "how lines are logged: json is an object each, with time, level, msg and mount", set: oneOf([]string{"text", "json"}, func(o *Options, v string) { o.LogFormat = v })},
 	{Name: "slow", Value: "DURATION", Meaning: "log each call that takes as long or longer (500ms, 2s): path, process, procedure, and where the time went", set: slow},
 	{Name: "metrics", Value: "ADDR|unix:PATH", Meaning: "serve Prometheus metrics there: :PORT is the loopback address, unix: a socket of this user alone", set: metrics},
