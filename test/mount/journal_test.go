@@ -30,7 +30,7 @@ journalctl --all -D /run/log/journal -o json SYSLOG_IDENTIFIER=rdmafs`, Binary(t
 	for _, r := range journald.Records(t, out) {
 		message, _ := r["MESSAGE"].(string)
 		switch {
-		case message == dir+": mounted "+s.source()+" (tcp, 3)":
+		case strings.HasPrefix(message, dir+": mounted "+s.source()+" (tcp, "):
 			formats["text"]++
 		case strings.HasPrefix(message, "{") && strings.Contains(message, `"msg":"mounted `+s.source()):
 			formats["json"]++
