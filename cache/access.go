@@ -37,19 +37,22 @@ func (c *Cache) Access(ctx context.Context, cr nfsclient.Cred, i *Inode, want nf
 	if ok {
 		return got, nil
 	}
-	got, _, err := c.askAccess(ctx, cr, k, i, want)
-	return got, err
+	return c.accessSoftly(ctx, cr, k, i, want)
 }
 
 // askAccess makes an ACCESS call, for all rights that the type has: that costs the
 // same. fresh says that the reply had attributes.
 func (c *Cache) askAccess(ctx context.Context, cr nfsclient.Cred, k userKey, i *Inode, want nfsclient.AccessMask) (got nfsclient.AccessMask, fresh bool, err error) {
+	return c.accessBy(ctx, c.cl, cr, k, i, want)
+}
+
+func (c *Cache) accessBy(ctx context.Context, cl revalidator, cr nfsclient.Cred, k userKey, i *Inode, want nfsclient.AccessMask) (got nfsclient.AccessMask, fresh bool, err error) {
 	ask := want | nfsclient.FileRights
 	if i.typ == nfsclient.Directory {
 		ask = want | nfsclient.AccessRead | nfsclient.AccessModify | nfsclient.AccessExtend | nfsclient.AccessLookup | nfsclient.AccessDelete
 	}
 	st := c.stamp()
-	got, a, err := c.cl.Access(ctx, cr, i.h, ask)
+	got, a, err := cl.Access(ctx, cr, i.h, ask)
 	if err != nil {
 		i.failed(err)
 		return 0, false, err

@@ -135,7 +135,7 @@ func (c *Cache) GetSize(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 	i.mu.Unlock()
 	c.counts.attributeMisses.Add(1)
 	for {
-		if err := c.revalidate(ctx, cr, i); err != nil {
+		if err := c.revalidateSoftly(ctx, cr, i); err != nil {
 			return nfsclient.Attr{}, 0, err
 		}
 		c.clear(ctx, i)
@@ -153,8 +153,12 @@ func (c *Cache) GetSize(ctx context.Context, cr nfsclient.Cred, i *Inode) (nfscl
 
 // revalidate fetches i's attributes from the server.
 func (c *Cache) revalidate(ctx context.Context, cr nfsclient.Cred, i *Inode) error {
+	return c.revalidateBy(ctx, c.cl, cr, i)
+}
+
+func (c *Cache) revalidateBy(ctx context.Context, cl revalidator, cr nfsclient.Cred, i *Inode) error {
 	st := c.stamp()
-	a, err := c.cl.GetAttr(ctx, cr, i.h)
+	a, err := cl.GetAttr(ctx, cr, i.h)
 	if err != nil {
 		i.failed(err)
 		return err

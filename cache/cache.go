@@ -19,6 +19,7 @@ import (
 // Cache is one mount's cache. It borrows client and pool until Close.
 type Cache struct {
 	cl   nfsclient.Client
+	asks revalidator    // cl, or with Config.SoftReval a way to it that gives up
 	acls nfsclient.ACLs // cl, if the server has access control lists
 	// cl, if the protocol has them; the server, or a file system of its, may not.
 	xattrs nfsclient.Xattrs
@@ -125,11 +126,14 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		cfg.Now = time.Now
 	}
 	c := &Cache{
-		cl: cl, pool: pool, cfg: cfg, seed: maphash.MakeSeed(), instance: rand.Uint64(),
+		cl: cl, asks: cl, pool: pool, cfg: cfg, seed: maphash.MakeSeed(), instance: rand.Uint64(),
 		flush: make(chan struct{}, 1), room: make(chan struct{}), noticed: make(chan struct{}, 1),
 		opened: map[*Inode]struct{}{},
 		dirty:  map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, places: map[*Inode]place{}, sillies: map[*Inode]*silly{},
 		polls: polls{files: map[*Inode]*poll{}}, repoll: make(chan struct{}, 1), altering: writers{none: make(chan struct{}, 1)},
+	}
+	if cfg.SoftReval != nil {
+		c.asks = &softly{cl, cfg.SoftReval}
 	}
 	c.policy.Store(policyOf(cfg.times(), cfg.ReadAhead))
 	c.altering.barred.Store(cfg.ReadOnly)

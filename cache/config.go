@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,9 @@ type Config struct {
 	// NoCTO opens a file by rights and attributes that are fresh, without asking the
 	// server whether it has changed: nocto of nfs(5).
 	NoCTO bool
+	// SoftReval, if set, is softreval of nfs(5): it gives a call that revalidates a name, attributes or rights
+	// the context whose end is that of its time, after which they are used as they were.
+	SoftReval func(context.Context) (context.Context, context.CancelFunc)
 	// Names says which names are cached.
 	Names Names
 	// ReadOnly refuses changes, until Cache.SetReadWrite.

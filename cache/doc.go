@@ -64,6 +64,10 @@
 // directory's name is looked up once more before it is used, so that the kernel's
 // second walk along a path that was replaced finds the new one.
 //
+// With SoftReval a server that does not answer in time does not keep paths from being walked: names,
+// attributes and rights that have merely expired are used once more, by Lookup, GetAttr, GetSize and Access
+// (softreval.go). Everything else waits, and so do those for what was never known, or was overtaken.
+//
 // Reading a directory costs one ACCESS when it is opened and one READDIRPLUS a part:
 // no name is looked up for it. For who reads on, the part that follows is asked for before it is
 // wanted (Dir.Given); what is older then than acregmin, or of another state of the directory

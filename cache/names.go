@@ -224,7 +224,7 @@ func (c *Cache) Lookup(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 		}
 	}
 	c.counts.nameMisses.Add(1)
-	e, err := c.lookupServer(ctx, cr, dir, name)
+	e, err := c.lookupSoftly(ctx, cr, dir, name)
 	if err != nil && c.cfg.Names == ExistingNames {
 		e.EntryTTL = 0
 	}
@@ -273,6 +273,12 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string, listin
 	e.Inode = d.child
 	d.child.refs.Add(1)
 	dir.mu.Unlock()
+	return c.asKnown(e, now, listing)
+}
+
+// asKnown adds to e, a found name, what is known of the file. ok is false, and the file is let go of,
+// if that cannot be used.
+func (c *Cache) asKnown(e Entry, now time.Time, listing bool) (_ Entry, err error, ok bool) {
 	i := e.Inode
 	i.mu.Lock()
 	usable := i.node.Valid() && i.pages.State() == coherence.Current && !i.suspect()
@@ -289,8 +295,12 @@ func (c *Cache) lookupCached(cr *nfsclient.Cred, dir *Inode, name string, listin
 }
 
 func (c *Cache) lookupServer(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) (Entry, error) {
+	return c.lookupBy(ctx, c.cl, cr, dir, name)
+}
+
+func (c *Cache) lookupBy(ctx context.Context, cl revalidator, cr nfsclient.Cred, dir *Inode, name string) (Entry, error) {
 	st := c.stamp()
-	found, err := c.cl.Lookup(ctx, cr, dir.h, name)
+	found, err := cl.Lookup(ctx, cr, dir.h, name)
 	status, answered := nfsclient.StatusOf(err)
 	if err != nil {
 		dir.failed(err)
@@ -301,7 +311,7 @@ func (c *Cache) lookupServer(ctx context.Context, cr nfsclient.Cred, dir *Inode,
 	var child *Inode
 	if err == nil {
 		if found.Attr == nil {
-			a, err := c.cl.GetAttr(ctx, cr, found.Handle)
+			a, err := cl.GetAttr(ctx, cr, found.Handle)
 			if err != nil {
 				return Entry{}, err
 			}

@@ -22,7 +22,7 @@ func newLogCommand() *cobra.Command {
 		Use:   "log MOUNTPOINT [LEVEL]",
 		Short: "Show the log of a mount, or change how much is logged",
 		Long: `Without LEVEL, show the last lines of the log of a mount where that is a file: that of -o logfile=, or, where
-there is no syslog, one in the runtime directory, which has the last 512 KiB at least and goes when the mount ends in
+there is neither journald nor syslog, one in the runtime directory, which has the last 512 KiB at least and goes when the mount ends in
 order. It is there, too, when the daemon of the mount has ended by a fault.
 
 Change how much a running mount logs: LEVEL is ` + strings.Join(options.LogLevels, ", ") + `, as with -o log=.
@@ -68,8 +68,10 @@ func showLog(to io.Writer, arg string, lines int) error {
 			return err
 		}
 		place = name
+	case place == status.LogJournal:
+		return withCode(exitFail, fmt.Errorf("%s: the log is in the journal: journalctl '%s=%s'", dir, status.FieldMountPoint, strings.ReplaceAll(dir, "'", `'\''`)))
 	case place == status.LogSyslog:
-		return withCode(exitFail, fmt.Errorf("%s: the log goes to syslog (journalctl -t rdmafs, or /var/log)", dir))
+		return withCode(exitFail, fmt.Errorf("%s: the log goes to syslog (/var/log, or journalctl -t rdmafs)", dir))
 	case !filepath.IsAbs(place):
 		return withCode(exitFail, fmt.Errorf("%s: the log goes to standard error of process %d", dir, r.PID))
 	}

@@ -9,8 +9,10 @@ import (
 	"log/syslog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/rdmafs/rdmafs/internal/journal"
 	"github.com/rdmafs/rdmafs/internal/options"
 	"github.com/rdmafs/rdmafs/internal/plain"
 	"github.com/rdmafs/rdmafs/internal/status"
@@ -41,9 +43,9 @@ func (l *mountLog) set(word string) error {
 	return nil
 }
 
-// newLogger logs to the file of logfile=, to standard error in the foreground, and else to syslog, which journald
-// reads where there is one, with the level as its severity. Without a syslog a
-// daemon keeps a file of its own, of bounded size. Each is one plain line, even if it quotes a server.
+// newLogger logs to the file of logfile=, to standard error in the foreground, and else to journald, or to syslog where there
+// is none, with the level as severity. Without either a daemon keeps a file of its own, of bounded size. Each is one plain
+// line, even if it quotes a server.
 func newLogger(m *mountArgs) (*mountLog, error) {
 	l := &mountLog{level: new(slog.LevelVar)}
 	o := &m.Options
@@ -61,6 +63,11 @@ func newLogger(m *mountArgs) (*mountLog, error) {
 		log.SetOutput(plain.Lines(os.Stderr)) // the requests that -d shows
 	}
 	if l.file == nil && !m.foreground {
+		if j, err := openJournal(journal.Socket, m); err == nil {
+			l.place = status.LogJournal
+			l.Logger = slog.New(l.journal(j, o.LogFormat, m.dir))
+			return l, nil
+		}
 		s, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_NOTICE, "rdmafs")
 		if err != nil {
 			return l, l.keep(o.LogFormat, m.dir)
@@ -114,6 +121,26 @@ func (l *mountLog) stream(to io.Writer, format, dir string) slog.Handler {
 	return &lineHandler{level: l.level, write: func(_ slog.Level, line string) error { return out.Output(0, line) }}
 }
 
+// openJournal is the way to journald for a mount: each of its records says which mount it is about.
+func openJournal(socket string, m *mountArgs) (*journal.Journal, error) {
+	return journal.Open(socket, journal.Field{Name: "SYSLOG_IDENTIFIER", Value: "rdmafs"},
+		journal.Field{Name: "SYSLOG_FACILITY", Value: strconv.Itoa(int(syslog.LOG_DAEMON >> 3))},
+		journal.Field{Name: status.FieldMountPoint, Value: m.dir},
+		journal.Field{Name: "RDMAFS_SERVER", Value: m.Source.Host}, journal.Field{Name: "RDMAFS_EXPORT", Value: m.Source.Export})
+}
+
+// journal writes records with their severity, whose message is what syslog would have.
+func (l *mountLog) journal(j *journal.Journal, format, dir string) slog.Handler {
+	if format == "json" {
+		return l.json(func(at slog.Level, line string) error {
+			return j.Send(int(priority(at)), strings.TrimSuffix(line, "\n"))
+		}, dir)
+	}
+	return &lineHandler{level: l.level, write: func(at slog.Level, line string) error {
+		return j.Send(int(priority(at)), plain.Text(dir+": "+line))
+	}}
+}
+
 // syslog writes lines with their severity.
 func (l *mountLog) syslog(s *syslog.Writer, format, dir string) slog.Handler {
 	if format == "json" {
@@ -124,14 +151,27 @@ func (l *mountLog) syslog(s *syslog.Writer, format, dir string) slog.Handler {
 	}}
 }
 
-// severity is the function that writes to syslog with the severity of a level.
-func severity(s *syslog.Writer, at slog.Level) func(string) error {
+// priority is the severity that a level has in logs of the system.
+func priority(at slog.Level) syslog.Priority {
 	switch {
 	case at >= slog.LevelError:
-		return s.Err
+		return syslog.LOG_ERR
 	case at >= slog.LevelWarn:
-		return s.Warning
+		return syslog.LOG_WARNING
 	case at >= slog.LevelInfo:
+		return syslog.LOG_NOTICE
+	}
+	return syslog.LOG_DEBUG
+}
+
+// severity is the function that writes to syslog with the severity of a level.
+func severity(s *syslog.Writer, at slog.Level) func(string) error {
+	switch priority(at) {
+	case syslog.LOG_ERR:
+		return s.Err
+	case syslog.LOG_WARNING:
+		return s.Warning
+	case syslog.LOG_NOTICE:
 		return s.Notice
 	}
 	return s.Debug

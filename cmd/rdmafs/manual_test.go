@@ -146,7 +146,7 @@ func optionsPage() string {
 	p.WriteString(".B mount \\-t rdmafs\n.RI [ \"\\-o option\" [ ,option \"]...] \" server:/export \" \" directory\n.br\n" +
 		".B rdmafs mount\n.I server:/export directory\n.RI [ \"\\-o option\" [ ,option ]...]\n")
 	p.section("DESCRIPTION")
-	p.text(`mount.rdmafs is what mount(8) calls for the file system types rdmafs and fuse.rdmafs. It returns when the mount is usable; a daemon goes on in the background and logs to syslog.
+	p.text(`mount.rdmafs is what mount(8) calls for the file system types rdmafs and fuse.rdmafs. It returns when the mount is usable; a daemon goes on in the background and logs to journald or syslog.
 
 In fstab(5):
 

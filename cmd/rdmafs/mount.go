@@ -38,7 +38,7 @@ func newMountCommand(commandLine []string) *cobra.Command {
 		Use:   "mount SERVER:/EXPORT MOUNTPOINT",
 		Short: "Mount an NFS export",
 		Long: `Mount an NFS export. Returns when the mount is usable; a daemon goes on in the
-background and logs to syslog, or to a file where there is none (rdmafs log). Exit codes are those of mount(8).
+background and logs to journald or syslog, or to a file where there is neither (rdmafs log). Exit codes are those of mount(8).
 
 MOUNTPOINT /dev/fd/N stands for a descriptor of /dev/fuse that another process has mounted, with fd=N of mount(2),
 and that this one has from it: neither privileges nor fusermount3 are needed then. Who has mounted it unmounts it.

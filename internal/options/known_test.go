@@ -13,7 +13,7 @@ const taken = `hard soft softerr timeo=600 retrans=2 rsize=1048576 wsize=65536 a
 bg fg retry=1 sec=sys sharecache nosharecache resvport noresvport lookupcache=all lookupcache=pos lookupcache=positive lookupcache=none
 proto=tcp proto=tcp6 proto=rdma proto=rdma6 tcp tcp6 rdma rdma6 port=2049 mountport=20048 mountproto=tcp mountproto=tcp6 mounthost=server
 mountaddr=10.0.0.5 mountvers=3 namlen=255 lock nolock local_lock=none local_lock=flock local_lock=posix local_lock=all cto nocto acl noacl
-nofsc nosoftreval vers=3 nfsvers=3 vers=3.0 v3 vers=4 vers=4.1 nfsvers=4.2 v4 v4.1 v4.2 intr nointr clientaddr=10.0.0.9 max_connect=4 notrunkdiscovery nomigration noposix posix xprtsec=none
+nofsc softreval nosoftreval vers=3 nfsvers=3 vers=3.0 v3 vers=4 vers=4.1 nfsvers=4.2 v4 v4.1 v4.2 intr nointr clientaddr=10.0.0.9 max_connect=4 notrunkdiscovery nomigration noposix posix xprtsec=none
 noalignwrite nconnect=16 sloppy addr=10.0.0.5
 ro rw suid nosuid dev nodev exec noexec sync async dirsync atime noatime relatime diratime nodiratime defaults auto noauto user user=joe nouser
 users nousers owner noowner group nogroup nofail _netdev comment=x silent loud x-systemd.automount x-systemd.requires=network-online.target X-mount.mkdir
@@ -40,7 +40,6 @@ var declined = map[string]string{
 	"trunkdiscovery":                    "addresses",
 	"proto=udp proto=udp6 udp udp6":     "UDP",
 	"fsc fsc=x":                         "disk",
-	"softreval":                         "beyond its time",
 	"write=eager write=wait write=lazy": "fsync",
 	"fatal_neterrors=none":              "made anew",
 	"xprtsec=tls xprtsec=mtls":          "RFC 9289 has no form for RDMA",

@@ -69,6 +69,8 @@ type Options struct {
 	// LookupCache is "all", "pos" or "none".
 	LookupCache string
 	NoCTO       bool
+	// SoftReval uses what is cached of names and attributes beyond its time while the server is silent.
+	SoftReval bool
 	// NoResvPort connects from ports above 1023 even where this process may use others.
 	NoResvPort bool
 	// Sec is "sys", "krb5", "krb5i" or "krb5p"; "": what the server takes, sys before others.

@@ -17,11 +17,17 @@ func (s *Session) Change(ctx context.Context, o options.Options) error {
 	}); err != nil {
 		return err
 	}
-	p := reconnect.Patience{Timeo: o.Timeo, Retrans: o.Retrans, Soft: o.Soft, SoftErr: o.SoftErr}
+	s.changed.Store(&o)
+	p := s.patience()
 	s.caller.SetPatience(p)
 	if l := s.locks.Load(); l != nil {
 		l.SetPatience(p)
 	}
-	s.changed.Store(&o)
 	return nil
+}
+
+// patience is how long calls wait, by the options in force.
+func (s *Session) patience() reconnect.Patience {
+	o := s.Options()
+	return reconnect.Patience{Timeo: o.Timeo, Retrans: o.Retrans, Soft: o.Soft, SoftErr: o.SoftErr}
 }

@@ -169,6 +169,7 @@ func (s *Session) StartCache(kernel cache.Kernel) error {
 		AcDirMin: o.AcDirMin, AcDirMax: o.AcDirMax,
 		NoAC:      o.NoAC,
 		NoCTO:     o.NoCTO,
+		SoftReval: s.softReval(),
 		Names:     map[string]cache.Names{"pos": cache.ExistingNames, "positive": cache.ExistingNames, "none": cache.NoNames}[o.LookupCache],
 		ReadOnly:  o.ReadOnly,
 		ReadAhead: readAhead,

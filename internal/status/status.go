@@ -57,7 +57,7 @@ type InForce struct {
 	Soft       bool             `json:"soft"`
 	Attributes Attributes       `json:"attributes"`
 	Debug      bool             `json:"debug"`               // the log tells more
-	LogPlace   string           `json:"log_place,omitempty"` // LogSyslog, LogStderr or a file
+	LogPlace   string           `json:"log_place,omitempty"` // LogJournal, LogSyslog, LogStderr or a file
 	Timeo      float64          `json:"timeo"`               // seconds
 	Retrans    int              `json:"retrans"`
 	Locks      string           `json:"locks"`               // which are the server's: "all", "fcntl", "flock" or "none"
@@ -69,9 +69,13 @@ type InForce struct {
 
 // Where logs go that are no files.
 const (
-	LogSyslog = "syslog"
-	LogStderr = "stderr"
+	LogJournal = "journal"
+	LogSyslog  = "syslog"
+	LogStderr  = "stderr"
 )
+
+// FieldMountPoint is the field of journald's records that has the mount point.
+const FieldMountPoint = "RDMAFS_MOUNTPOINT"
 
 // Attributes is for how many seconds they are fresh.
 type Attributes struct {

@@ -31,8 +31,12 @@ type mute struct {
 }
 
 func startMute(t *testing.T, mode os.FileMode, hang bool) *mute {
+	return startMuteOf(t, serverOptions{mode: mode}, hang)
+}
+
+func startMuteOf(t *testing.T, o serverOptions, hang bool) *mute {
 	m := &mute{hang: hang, asked: make(chan struct{}, 1)}
-	m.server = startServer(t, serverOptions{mode: mode, faults: &nfsd.Faults{
+	o.faults = &nfsd.Faults{
 		Before: func(context.Context, nfsd.Event) nfsd.Action {
 			if !m.silent.Load() {
 				return nfsd.Proceed
@@ -46,7 +50,8 @@ func startMute(t *testing.T, mode os.FileMode, hang bool) *mute {
 			}
 			return nfsd.Drop
 		},
-	}})
+	}
+	m.server = startServer(t, o)
 	t.Cleanup(func() { m.silent.Store(false) })
 	return m
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rdmafs/rdmafs/internal/journal"
 	"github.com/rdmafs/rdmafs/internal/mounttable"
 )
 
@@ -18,6 +19,9 @@ func TestLogWithoutSyslog(t *testing.T) {
 	if w, err := syslog.New(syslog.LOG_DAEMON, "rdmafs"); err == nil {
 		w.Close()
 		t.Skip("there is a syslog here")
+	}
+	if _, err := os.Stat(journal.Socket); err == nil {
+		t.Skip("there is a journald here")
 	}
 	s := startServer(t, serverOptions{mode: 0o1777})
 	for name, wrapper := range map[string][]string{"self": nil, "user": asUser(t)} {

@@ -50,6 +50,7 @@ func (c *Caller) transact(ctx context.Context, o *op, call *transport.Call) erro
 	for {
 		s, link, err := c.acquire(ctx, o, call)
 		if err != nil {
+			c.givenUp(ctx)
 			return &transport.Error{Fate: o.fate, Err: err}
 		}
 		if o.fate == transport.Unknown {
@@ -76,6 +77,7 @@ func (c *Caller) transact(ctx context.Context, o *op, call *transport.Call) erro
 		}
 		o.fate = max(o.fate, e.Fate)
 		if gone := ctx.Err(); gone != nil {
+			c.givenUp(ctx)
 			return &transport.Error{Fate: o.fate, Err: gone}
 		}
 		lost := link.Err()
@@ -158,16 +160,34 @@ func (c *Caller) tooLong(o *op) error {
 		}
 		return fmt.Errorf("%s: %w", c.cfg.Server, timeout)
 	}
-	o.waits, o.major = 0, now.Add(p.major())
-	if c.silent.CompareAndSwap(false, true) {
-		c.silentSince.Store(now.UnixNano())
-		why := ""
-		if last != nil {
-			why = fmt.Sprintf(" (%v)", last)
-		}
-		c.cfg.Log.Warn(fmt.Sprintf("server %s not responding, still trying%s", c.cfg.Server, why))
-	}
+	o.waits, o.major = 0, now.Add(p.Major())
+	c.noteSilence(last)
 	return nil
+}
+
+// givenUp notes that a call has taken too long if that is the cause with which its context has ended.
+func (c *Caller) givenUp(ctx context.Context) {
+	if context.Cause(ctx) != transport.ErrTimeout || c.patience.Load().Soft {
+		return
+	}
+	c.mu.Lock()
+	last := c.lastErr
+	c.mu.Unlock()
+	c.noteSilence(last)
+}
+
+// noteSilence logs, once until a reply comes, that the server does not respond; last is why there
+// was last no link.
+func (c *Caller) noteSilence(last error) {
+	if !c.silent.CompareAndSwap(false, true) {
+		return
+	}
+	c.silentSince.Store(c.cfg.Clock.Now().UnixNano())
+	why := ""
+	if last != nil {
+		why = fmt.Sprintf(" (%v)", last)
+	}
+	c.cfg.Log.Warn(fmt.Sprintf("server %s not responding, still trying%s", c.cfg.Server, why))
 }
 
 // logLoss logs, once, that calls were outstanding on a link when it was lost.
@@ -201,7 +221,7 @@ func (c *Caller) newOp() *op {
 	}
 	o.fate, o.late, o.waits, o.resends, o.timeouts, o.sent = transport.NotSent, false, 0, 0, 0, 0
 	o.begun = c.cfg.Clock.Now()
-	o.major = o.begun.Add(c.patience.Load().major())
+	o.major = o.begun.Add(c.patience.Load().Major())
 	return o
 }
 

@@ -93,8 +93,8 @@ type Patience struct {
 	SoftErr bool
 }
 
-// major is the time after which a call has taken too long.
-func (p *Patience) major() time.Duration { return p.Timeo * time.Duration(p.Retrans+1) }
+// Major is the time after which a call has taken too long.
+func (p *Patience) Major() time.Duration { return p.Timeo * time.Duration(p.Retrans+1) }
 
 func (p *Patience) setDefaults() {
 	if p.Timeo <= 0 {

@@ -11,7 +11,9 @@
 // its link: the link is closed, which releases the payloads of all its calls, and
 // all of them are resent on another link. The next wait is longer by timeo, until
 // timeo × (retrans + 1) have passed; then a call of a soft mount fails, and one of
-// a hard mount goes on forever, which is logged once, as is the server's return.
+// a hard mount goes on forever, which is logged once, as is the server's return. It is logged, too, when
+// the context of a call of a hard mount ends with the cause transport.ErrTimeout: its caller has
+// waited as long and goes on without.
 // From its first timeout on a call is overdue (Link.ExchangeOverdue): the server
 // may answer others and not this one. As all calls on a link start a new wait on
 // the next one, a link is replaced at most once per timeo.

@@ -61,6 +61,10 @@ func (c *Caller) Health() Health {
 	return h
 }
 
+// Silent reports whether a call had taken too long and no reply has come since, as Health.SilentSince
+// tells of it.
+func (c *Caller) Silent() bool { return c.silent.Load() }
+
 // noteUp notes a new link; mu is held.
 func (c *Caller) noteUp() {
 	if c.upSince.IsZero() || !c.downSince.IsZero() {

@@ -239,6 +239,56 @@ func TestContextEndsACall(t *testing.T) {
 	}
 }
 
+// TestGivenUpForSilence: a call of a hard mount whose caller has given up for want of an answer shows that the
+// server is silent, like one that has taken too long, be it with a link or without; any other end of its context
+// does not, and with a reply that is over.
+func TestGivenUpForSilence(t *testing.T) {
+	r := newRig(t, Config{})
+	give := func(why error) (<-chan error, func()) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		return r.call(ctx), func() { cancel(why) }
+	}
+	res, end := give(errors.New("interrupted"))
+	ask := <-r.d.dials
+	end()
+	wantError(t, <-res, transport.NotSent, context.Canceled)
+	if r.c.Silent() {
+		t.Error("silent by an interrupted call")
+	}
+	for _, linked := range []bool{false, true} {
+		res, end := give(transport.ErrTimeout)
+		fate := transport.NotSent
+		if linked {
+			ask <- nil
+			<-r.d.sent
+			fate = transport.Unknown
+		}
+		end()
+		wantError(t, <-res, fate, context.Canceled)
+		r.wantLog("server srv not responding, still trying")
+		if !r.c.Silent() || r.c.Health().SilentSince.IsZero() {
+			t.Error("not silent")
+		}
+		if !linked {
+			r.c.silent.Store(false)
+		}
+	}
+	res = r.call(t.Context())
+	(<-r.d.sent).answer <- nil
+	if err := <-res; err != nil || r.c.Silent() {
+		t.Errorf("%v, silent %t after a reply", err, r.c.Silent())
+	}
+	r.wantLog("server srv OK")
+	r.c.SetPatience(Patience{Soft: true})
+	res, end = give(transport.ErrTimeout)
+	<-r.d.sent
+	end()
+	wantError(t, <-res, transport.Unknown, context.Canceled)
+	if r.c.Silent() {
+		t.Error("silent by a call of a soft mount")
+	}
+}
+
 // TestFateIsRemembered: a call that was sent once may have been carried out,
 // whatever becomes of it later.
 func TestFateIsRemembered(t *testing.T) {
