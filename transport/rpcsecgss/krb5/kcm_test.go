@@ -52,28 +52,20 @@ func startHeimdal(t *testing.T, program, dir string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", `mount --bind "$1" /run && exec "$2" -c "$1/krb5.conf"`, "sh", dir, program)
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
+	cmd.Stderr = os.Stderr
+	ended := startBound(t, cmd)
 	go func() {
-		defer close(ended)
-		_ = cmd.Wait()
+		<-ended
 		_ = events.SetReadDeadline(time.Unix(1, 0))
 	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-	})
 	// It makes its socket one of everybody's after it listens.
-	_ = events.SetReadDeadline(time.Now().Add(30 * time.Second))
+	guard := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	defer guard.Stop()
 	socket := filepath.Base(defaultKCMSocket)
 	for buf := make([]byte, 4096); ; {
 		n, err := events.Read(buf)
 		if err != nil {
-			t.Fatalf("kcm: %v\n%s", err, log.String())
+			t.Fatalf("kcm does not listen: %v", err)
 		}
 		if bytes.Contains(buf[:n], []byte(socket)) {
 			return

@@ -1,12 +1,14 @@
 package krb5
 
 import (
-	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,6 +47,38 @@ func threeRealms(t *testing.T) (dir string, env []string) {
 		}
 	}
 	dir = t.TempDir()
+	env = append(os.Environ(), "KRB5_CONFIG="+dir+"/krb5.conf", "KRB5_KDC_PROFILE="+dir+"/kdc.conf", "LC_ALL=C")
+	configureRealms(t, dir)
+	for r, principals := range map[string][]string{
+		"A.LAN": {"alice", "krbtgt/B.LAN@A.LAN"},
+		"B.LAN": {"krbtgt/B.LAN@A.LAN", "krbtgt/C.LAN@B.LAN"},
+		"C.LAN": {"krbtgt/C.LAN@B.LAN", "nfs/host.c.lan"},
+	} {
+		runMIT(t, env, "", "kdb5_util", "create", "-s", "-r", r, "-P", "master")
+		for _, p := range principals {
+			kadmin(t, env, r, "addprinc -pw shared "+p)
+		}
+	}
+	for range 5 { // another process may take the port between its choice and the KDC's start
+		cmd := exec.Command("/usr/sbin/krb5kdc", "-n", "-r", "A.LAN", "-r", "B.LAN", "-r", "C.LAN", "-P", dir+"/pid")
+		log := &watched{want: "commencing operation", seen: make(chan struct{})}
+		cmd.Env, cmd.Stderr = env, log
+		ended := startBound(t, cmd)
+		select {
+		case <-log.seen:
+			return dir, env
+		case <-ended:
+			t.Logf("the KDC has ended:\n%s", log.buf.String())
+		}
+		configureRealms(t, dir)
+	}
+	t.Fatal("the KDC does not start")
+	return "", nil
+}
+
+// configureRealms writes the configuration, with another port.
+func configureRealms(t *testing.T, dir string) {
+	t.Helper()
 	k := new(scriptedKDC).start(t) // it has a port of both kinds, which is then MIT's
 	_ = k.ln.Close()
 	_ = k.packets.Close()
@@ -74,53 +108,49 @@ func threeRealms(t *testing.T) (dir string, env []string) {
 			t.Fatal(err)
 		}
 	}
-	env = append(os.Environ(), "KRB5_CONFIG="+dir+"/krb5.conf", "KRB5_KDC_PROFILE="+dir+"/kdc.conf", "LC_ALL=C")
-	for r, principals := range map[string][]string{
-		"A.LAN": {"alice", "krbtgt/B.LAN@A.LAN"},
-		"B.LAN": {"krbtgt/B.LAN@A.LAN", "krbtgt/C.LAN@B.LAN"},
-		"C.LAN": {"krbtgt/C.LAN@B.LAN", "nfs/host.c.lan"},
-	} {
-		runMIT(t, env, "", "kdb5_util", "create", "-s", "-r", r, "-P", "master")
-		for _, p := range principals {
-			kadmin(t, env, r, "addprinc -pw shared "+p)
-		}
+}
+
+// watched keeps what is written to it, and closes seen when want has been.
+type watched struct {
+	want string
+	seen chan struct{}
+	buf  bytes.Buffer
+	done bool
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	w.buf.Write(b)
+	if !w.done && strings.Contains(w.buf.String(), w.want) {
+		w.done = true
+		close(w.seen)
 	}
-	cmd := exec.Command("/usr/sbin/krb5kdc", "-n", "-r", "A.LAN", "-r", "B.LAN", "-r", "C.LAN", "-P", dir+"/pid")
-	cmd.Env = env
-	out, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	ready, read := make(chan struct{}), make(chan struct{})
-	var log []string
+	return len(b), nil
+}
+
+// startBound starts a program that ends with the test, even with one that is killed: the
+// signal for that is bound to the thread that starts it, which waits for the end.
+func startBound(t *testing.T, cmd *exec.Cmd) (ended <-chan struct{}) {
+	t.Helper()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started, done := make(chan error, 1), make(chan struct{})
 	go func() {
-		defer close(read)
-		in := bufio.NewScanner(out)
-		for serves := false; in.Scan(); {
-			log = append(log, in.Text())
-			if !serves && strings.Contains(in.Text(), "commencing operation") {
-				serves = true
-				close(ready)
-			}
+		defer close(done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
 		}
 	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-read
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Log(strings.Join(log, "\n"))
-		}
-	})
-	select {
-	case <-ready:
-	case <-read:
-		t.Fatal("the KDC has ended")
+	if err := <-started; err != nil {
+		t.Fatal(err)
 	}
-	return dir, env
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // the only error is that it has ended already
+		<-done
+	})
+	return done
 }
 
 // TestRealmsOfMIT gets a ticket for a service two realms away: by [domain_realm] of this
