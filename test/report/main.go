@@ -1,6 +1,6 @@
 // Command report reads "go test -json" and prints a line for each package, the
 // whole output of each failed test, and each skipped test with its reason. It
-// ends with the counts, and fails if anything failed or nothing ran.
+// ends with the slowest tests and the counts, and fails if anything failed or nothing ran.
 package main
 
 import (
@@ -25,18 +25,19 @@ type event struct {
 type counts struct{ passed, failed, skipped int }
 
 func main() {
-	c, err := report(os.Stdin, os.Stdout)
+	c, long, err := report(os.Stdin, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
 		os.Exit(2)
 	}
+	long.print(os.Stdout)
 	fmt.Printf("%d passed, %d failed, %d skipped\n", c.passed, c.failed, c.skipped)
 	if c.failed > 0 || c.passed == 0 {
 		os.Exit(1)
 	}
 }
 
-func report(from io.Reader, to io.Writer) (c counts, err error) {
+func report(from io.Reader, to io.Writer) (c counts, long slowest, err error) {
 	said := make(map[string]*strings.Builder) // by package and test
 	of := func(e event) *strings.Builder {
 		key := e.Package + e.ImportPath + " " + e.Test
@@ -53,17 +54,18 @@ func report(from io.Reader, to io.Writer) (c counts, err error) {
 			if json.Unmarshal(line, &e) != nil {
 				// What the go command itself has to say.
 				if _, err := to.Write(line); err != nil {
-					return c, err
+					return c, long, err
 				}
 			} else if err := c.take(e, of(e), to); err != nil {
-				return c, err
+				return c, long, err
 			}
+			long.note(e)
 		}
 		if readErr == io.EOF {
-			return c, nil
+			return c, long, nil
 		}
 		if readErr != nil {
-			return c, readErr
+			return c, long, readErr
 		}
 	}
 }

@@ -16,7 +16,8 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}
 {"Action":"skip","Package":"p","Test":"TestB","Elapsed":0}
 {"Action":"output","Package":"p","Test":"TestC","Output":"    c_test.go:1: loud\n"}
-{"Action":"fail","Package":"p","Test":"TestC","Elapsed":0}
+{"Action":"fail","Package":"p","Test":"TestC/part","Elapsed":71}
+{"Action":"fail","Package":"p","Test":"TestC","Elapsed":72}
 {"Action":"output","Package":"p","Output":"FAIL\n"}
 {"Action":"fail","Package":"p","Elapsed":0.1}
 {"Action":"pass","Package":"q","Elapsed":1.25}
@@ -25,14 +26,18 @@ go: some warning
 {"Action":"build-fail","ImportPath":"r"}
 `
 	var out strings.Builder
-	c, err := report(strings.NewReader(in), &out)
-	if err != nil || c != (counts{passed: 1, failed: 3, skipped: 1}) {
+	c, long, err := report(strings.NewReader(in), &out)
+	long.print(&out)
+	if err != nil || c != (counts{passed: 1, failed: 4, skipped: 1}) {
 		t.Errorf("%+v, %v", c, err)
 	}
-	for _, want := range []string{"SKIP  TestB: b_test.go:1: needs root\n", "c_test.go:1: loud", "FAIL  p\nFAIL\n", "ok    q  1.2s", "go: some warning", "syntax error"} {
+	for _, want := range []string{"SKIP  TestB: b_test.go:1: needs root\n", "c_test.go:1: loud", "FAIL  p\nFAIL\n", "ok    q  1.2s", "go: some warning", "syntax error", "SLOW  p TestC  72s"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("missing %q in\n%s", want, out.String())
 		}
+	}
+	if strings.Count(out.String(), "SLOW") != 1 {
+		t.Errorf("one test is slow:\n%s", out.String())
 	}
 	if strings.Contains(out.String(), "quiet") {
 		t.Errorf("a test that passed is quoted:\n%s", out.String())
