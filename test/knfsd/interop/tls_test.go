@@ -82,7 +82,7 @@ func TestTLSLinuxServer(t *testing.T) {
 			m.Umount(t)
 			m = mount.Mount(t, source, mount.Options{Words: way.words, Wrapper: inNamespace(g)})
 			endWithGuest(t, g, m)
-			local := mount.RandomOps(t, m.Dir, mount.RandomOpsOptions{Few: 500, All: 20_000, Test: "TestTLSLinuxServer"})
+			local := mount.RandomOps(t, m.Dir, mount.RandomOpsOptions{Few: 2000, All: 20_000, Test: "TestTLSLinuxServer"})
 			if err := randomops.Same(m.Dir, local); err != nil {
 				t.Error(err)
 			}
