@@ -30,7 +30,12 @@ func TestInGuest(t *testing.T) {
 	} {
 		t.Run(c.device.String(), func(t *testing.T) {
 			g := knfsd.StartTest(t, knfsd.Config{RDMA: []knfsd.Service{c.device}, MTU: 4200, MemoryMiB: 3072})
-			t.Run("mounts", func(t *testing.T) { inside(t, g, c.mounts) })
+			t.Run("mounts", func(t *testing.T) {
+				if c.device == knfsd.SIW {
+					knfsd.NeedAll(t)
+				}
+				inside(t, g, c.mounts)
+			})
 			t.Run("verbs", func(t *testing.T) {
 				g.GoTest(t, knfsd.Program{
 					Package: module + "verbs/ibv",
