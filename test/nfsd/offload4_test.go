@@ -21,6 +21,16 @@ type told struct {
 func (*told) Done() <-chan struct{} { return nil }
 
 func (h *told) Call(_ context.Context, q *transport.Call) error {
+	return answerCallback(q, func(c *wire.CBCompound, op wire.CBOperation) {
+		if o, ok := op.(*wire.CBOffload); ok {
+			c.Status = h.status
+			h.copies <- *o
+		}
+	})
+}
+
+// answerCallback answers a CB_COMPOUND: CB_SEQUENCE as asked for, and what each handles of the others.
+func answerCallback(q *transport.Call, each func(c *wire.CBCompound, op wire.CBOperation)) error {
 	var w xdr.Writer
 	q.Args(&w)
 	var r xdr.Reader
@@ -30,14 +40,11 @@ func (h *told) Call(_ context.Context, q *transport.Call) error {
 		return r.End()
 	}
 	for _, op := range c.Ops {
-		switch o := op.(type) {
-		case *wire.CBSequence:
+		if o, ok := op.(*wire.CBSequence); ok {
 			o.ResSession, o.ResSequenceID, o.ResSlot = o.Session, o.SequenceID, o.Slot
 			o.ResHighestSlot, o.TargetHighestSlot = o.HighestSlot, o.HighestSlot
-		case *wire.CBOffload:
-			c.Status = h.status
-			h.copies <- *o
 		}
+		each(&c, op)
 	}
 	c.Done = len(c.Ops)
 	var out xdr.Writer

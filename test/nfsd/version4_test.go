@@ -453,29 +453,12 @@ func (h *holder) Call(_ context.Context, q *transport.Call) error {
 	if q.Proc == 0 {
 		return nil
 	}
-	var w xdr.Writer
-	q.Args(&w)
-	var r xdr.Reader
-	r.Reset(w.Bytes(), nil)
-	var c wire.CBCompound
-	if c.ParseArgs(&r); r.End() != nil {
-		return r.End()
-	}
-	for _, op := range c.Ops {
-		switch o := op.(type) {
-		case *wire.CBSequence:
-			o.ResSession, o.ResSequenceID, o.ResSlot = o.Session, o.SequenceID, o.Slot
-			o.ResHighestSlot, o.TargetHighestSlot = o.HighestSlot, o.HighestSlot
-		case *wire.CBGetAttr:
+	return answerCallback(q, func(_ *wire.CBCompound, op wire.CBOperation) {
+		if o, ok := op.(*wire.CBGetAttr); ok {
 			h.asked++
 			o.Attrs = wire.Attrs{Mask: wire.BitmapOf(wire.AttrChange, wire.AttrSize), Change: h.change, Size: h.size}
 		}
-	}
-	c.Done = len(c.Ops)
-	var out xdr.Writer
-	c.AppendRes(&out)
-	r.Reset(out.Bytes(), nil)
-	return q.Result(&r)
+	})
 }
 
 // TestWriteDelegated: who asks for the size of a file that another client writes under a delegation is told
