@@ -158,10 +158,7 @@ func (c *Client) create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 		}
 		m.Handle, m.Late = f.Handle, true
 	}
-	x.state.h = m.Handle
-	if mode&nfsclient.OpenWrite != 0 && c.delegated() {
-		x.state.altered, _ = c.altering(m.Handle) // a new file has no delegation that would have to be returned
-	}
+	c.isOf(x.state, m.Handle)
 	c.took(ctx, x.state, x.open, nil)
 	if !c.keep(x.state) {
 		return m, transport.ErrClosed
@@ -183,10 +180,8 @@ func (c *Client) create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 	var ok bool
 	if x.rest == nil {
 		a, ok = c.postOf(q, x.attr)
-	} else {
-		if a, ok, err = c.setRest(ctx, cr, x, m.Handle); err != nil {
-			return m, err
-		}
+	} else if a, ok, err = c.setRest(ctx, cr, x, m.Handle); err != nil {
+		return m, err
 	}
 	if !ok {
 		m.Late = true
@@ -203,6 +198,14 @@ func (c *Client) create(ctx context.Context, cr nfsclient.Cred, dir nfsclient.Ha
 	m.Attr = a
 	m.Dir = c.dirWcc(q, x.open.Change, x.dirAttr)
 	return m, nil
+}
+
+// isOf gives an opening that was just made its file.
+func (c *Client) isOf(o *openState, h nfsclient.Handle) {
+	o.h = h
+	if o.access&nfsclient.OpenWrite != 0 && c.delegated() {
+		o.altered, _ = c.altering(h) // a new file has no delegation that would have to be returned
+	}
 }
 
 // setRest gives a file that was made with a verifier what it does not have yet, and a mark if that may be. ok is false if no
@@ -244,10 +247,7 @@ func (c *Client) recognize(ctx context.Context, cr nfsclient.Cred, dir nfsclient
 	if mode == 0 {
 		return m, nil
 	}
-	x.state.h = m.Handle
-	if mode&nfsclient.OpenWrite != 0 && c.delegated() {
-		x.state.altered, _ = c.altering(m.Handle)
-	}
+	c.isOf(x.state, m.Handle)
 	if _, err := c.open(ctx, x.state, &wire.Open{Claim: wire.ClaimFH}); err != nil {
 		x.state.end()
 		return nfsclient.Made{}, err

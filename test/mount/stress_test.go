@@ -28,8 +28,8 @@ var (
 	stressSeed     = flag.Uint64("stress.seed", 0, "the first seed of the stress tests; 0 for a random one")
 )
 
-// stress4 has the words for mounts of version 4 in the stress tests; what one has been delegated the server recalls when
-// the other writes, and open files are reclaimed after each crash.
+// stress4 is the option of mounts of version 4 in the stress tests. The server recalls a delegation of one mount when the other
+// writes, and both reclaim their open files after each crash.
 const stress4 = "vers=4.2"
 
 // with4 has the server speak version 4, with delegations, if the words of its mounts ask for that.
