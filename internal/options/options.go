@@ -133,7 +133,7 @@ func Default() Options {
 	return Options{
 		Proto:    "rdma",
 		RDMA:     "auto",
-		Vers:     "3",
+		Vers:     versAuto,
 		Timeo:    60 * time.Second,
 		Retrans:  2,
 		NConnect: 1,
@@ -166,6 +166,7 @@ func (o *Options) NFSPort() uint16 {
 // last one holds. The error has all that is wrong.
 func Parse(lists []string) (Options, error) {
 	o := Default()
+	o.Vers = ""
 	err := o.parse(lists)
 	return o, err
 }
@@ -175,9 +176,11 @@ func (o *Options) parse(lists []string) error {
 	words := split(lists)
 	o.Sloppy = o.Sloppy || slices.Contains(words, "sloppy")
 	var unknown, bad []string
+	helped := false
 	for _, word := range words {
 		name, value, has := strings.Cut(word, "=")
 		option := byName[name]
+		helped = helped || ofHelpers[name]
 		switch {
 		case option != nil:
 			if err := option.set(o, value, has); err != nil {
@@ -193,6 +196,9 @@ func (o *Options) parse(lists []string) error {
 			}
 			unknown = append(unknown, is)
 		}
+	}
+	if o.Vers == "" {
+		o.Vers = unnamed(helped)
 	}
 	if o.AcRegMin > o.AcRegMax || o.AcDirMin > o.AcDirMax {
 		bad = append(bad, "acregmin and acdirmin may not exceed acregmax and acdirmax")

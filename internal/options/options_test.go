@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 		{[]string{"soft,timeo=5,retrans=0"}, func(o *Options) { o.Soft, o.Timeo, o.Retrans = true, 500*time.Millisecond, 0 }},
 		{[]string{"soft", "hard"}, func(*Options) {}},
 		{[]string{"rsize=4096,wsize=1048576,nconnect=16,mountport=20048"}, func(o *Options) {
-			o.RSize, o.WSize, o.NConnect, o.MountPort = 4096, 1<<20, 16, 20048
+			o.RSize, o.WSize, o.NConnect, o.MountPort, o.Vers = 4096, 1<<20, 16, 20048, "3"
 		}},
 		{[]string{"actimeo=7"}, func(o *Options) {
 			o.AcRegMin, o.AcRegMax, o.AcDirMin, o.AcDirMax = 7*time.Second, 7*time.Second, 7*time.Second, 7*time.Second
@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 		{[]string{"fuse=ring"}, func(o *Options) { o.Over = "ring" }},
 		{[]string{"fuse=ring,fuse=auto"}, func(o *Options) { o.Over = "dev" }},
 		{[]string{"_netdev,noauto,x-systemd.automount,x-foo=bar,comment=a b,nofail,defaults"}, func(*Options) {}},
-		{[]string{"mountproto=tcp,mountvers=3,lookupcache=all,cto,fg,intr,nointr,lock,local_lock=none"}, func(*Options) {}},
+		{[]string{"mountproto=tcp,mountvers=3,lookupcache=all,cto,fg,intr,nointr,lock,local_lock=none"}, func(o *Options) { o.Vers = "3" }},
 		{[]string{"nolock"}, func(o *Options) { o.NoLock = true }},
 		{[]string{"sec=krb5p", "sec=sys"}, func(o *Options) { o.Sec = "sys" }},
 		{[]string{"sec=krb5i,krb5_keytab=FILE:/etc/nfs.keytab,krb5_principal=alice@A.LAN,krb5_ccache=DIR:/run/user/%{uid}/krb5cc"}, func(o *Options) {
@@ -64,7 +64,7 @@ func TestParse(t *testing.T) {
 		{[]string{"krb5_ccache=/tmp/cc,krb5_keytab=/k"}, func(o *Options) { o.CCache, o.Keytab = "/tmp/cc", "/k" }},
 		{[]string{"nolock,local_lock=flock", "lock"}, func(o *Options) { o.LocalLock = "flock" }},
 		{[]string{"nosuid,nodev,noexec"}, func(o *Options) { o.Fuse = []string{"nosuid", "nodev", "noexec"} }},
-		{[]string{"vers=3", "nfsvers=3"}, func(*Options) {}},
+		{[]string{"vers=3", "nfsvers=auto"}, func(*Options) {}},
 	} {
 		want := Default()
 		c.want(&want)
@@ -125,7 +125,7 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 
 // TestHelpNamesEveryOption keeps --help and the table the same.
 func TestHelpNamesEveryOption(t *testing.T) {
-	for _, says := range []string{"(default: 3)", "(default: 3 60 30 60)"} { // of names of one option, and of several in one row
+	for _, says := range []string{"(default: 8192)", "(default: 3 60 30 60)"} { // of names of one option, and of several in one row
 		if !strings.Contains(Help(), says) {
 			t.Errorf("--help has no %q", says)
 		}
@@ -152,7 +152,7 @@ func TestHelpNamesEveryOption(t *testing.T) {
 // once.
 func TestDefaults(t *testing.T) {
 	// Defaults that no value of the option stands for.
-	other := []string{"rdmadev", "reg", "srcaddr", "addr", "mounthost", "mountaddr", "fsname", "retry", "port", "mountport", "nlmport", "rsize", "wsize", "sec",
+	other := []string{"rdmadev", "reg", "srcaddr", "addr", "mounthost", "mountaddr", "fsname", "retry", "port", "vers", "nfsvers", "mountport", "mountproto", "mountvers", "nlmport", "rsize", "wsize", "sec",
 		"xprtsec_ca", "xprtsec_cert", "xprtsec_key", "krb5_keytab", "krb5_principal", "krb5_ccache"}
 	seen := map[string]bool{}
 	for _, o := range Table {

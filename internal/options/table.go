@@ -86,8 +86,8 @@ var Table = []Option{
 	{Name: "mountaddr", Value: "ADDRESS", Default: "the server's", Meaning: "the same by address", NFS: "of /proc/mounts", set: address(func(o *Options, a netip.Addr) { o.MountHost = a.String() })},
 	{Name: "nlmport", Value: "N", Default: "ask rpcbind on port 111, and again whenever it must be connected to anew", Meaning: "port of the lock manager (NLM)",
 		set: number(0, 65535, func(o *Options, n int) { o.NLMPort = uint16(n) })},
-	{Name: "vers", Value: "3|4|4.1|4.2|auto", Default: "3", Meaning: versMeaning, Detail: versDetail, NFS: versNFS, set: vers},
-	{Name: "nfsvers", Value: "3|4|4.1|4.2|auto", Default: "3", Meaning: versMeaning, Detail: versDetail, NFS: versNFS, set: vers},
+	{Name: "vers", Value: "3|4|4.1|4.2|auto", Default: versDefault, Meaning: versMeaning, Detail: versDetail, NFS: versNFS, set: vers},
+	{Name: "nfsvers", Value: "3|4|4.1|4.2|auto", Default: versDefault, Meaning: versMeaning, Detail: versDetail, NFS: versNFS, set: vers},
 	{Name: "v3", Meaning: "the same as vers=3", NFS: same, set: versWord("3")},
 	{Name: "v4", Meaning: "the same as vers=4", NFS: same, set: versWord("4")},
 	{Name: "v4.1", Meaning: "the same as vers=4.1", NFS: same, set: versWord("4.1")},
@@ -179,8 +179,8 @@ var Table = []Option{
 	{Name: "fsname", Value: "NAME", Default: "SERVER:/EXPORT", Meaning: "what the mount table shows as the source", NFS: "fsname of mount.fuse3(8)", set: text("a name", func(o *Options, v string) { o.FSName = v })},
 	{Name: "sloppy", Meaning: "ignore options that are not in this table", NFS: same, set: flag(func(o *Options) { o.Sloppy = true })},
 
-	{Name: "mountproto", Value: "tcp|tcp6", Default: "tcp", Kind: Inert, Meaning: inertMeaning, Detail: "MOUNT travels over TCP, over the IP of the server's address", NFS: same, set: oneOf([]string{"tcp", "tcp6"}, func(*Options, string) {})},
-	{Name: "mountvers", Value: "3", Default: "3", Kind: Inert, Meaning: inertMeaning, Detail: "version of MOUNT", NFS: same, set: only("3")},
+	{Name: "mountproto", Value: "tcp|tcp6", Default: "tcp", Kind: Inert, Meaning: inertMeaning, Detail: "MOUNT travels over TCP, over the IP of the server's address; without vers= it means version 3", NFS: same, set: oneOf([]string{"tcp", "tcp6"}, func(*Options, string) {})},
+	{Name: "mountvers", Value: "3", Default: "3", Kind: Inert, Meaning: inertMeaning, Detail: "version of MOUNT; without vers= it means version 3 of NFS", NFS: same, set: only("3")},
 	{Name: "intr", Kind: Inert, Meaning: inertMeaning, Detail: "only a signal that kills a process ends its waiting for the server", NFS: same, set: ignored},
 	{Name: "nointr", Kind: Inert, Meaning: inertMeaning, Detail: "the same as intr", NFS: same, set: ignored},
 

@@ -1,6 +1,9 @@
 package options
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // noVersion says which versions there are.
 const noVersion = "rdmafs speaks the NFS versions 3, 4.1 and 4.2 (vers=3, 4.1 or 4.2, 4 for the highest of 4.2 and 4.1 that the server has, or auto for the highest of all)"
@@ -13,8 +16,9 @@ const noMigration = "a file system that has moved to another server is not follo
 
 const (
 	versMeaning = "NFS version; 4 is the highest of 4.2 and 4.1 that the server has, auto of 4.2, 4.1 and 3"
-	versDetail  = versMeaning + ", which the log names: 3 if the server refuses version 4 or has no such path in it, and not if it does not answer; with 4 the export's path is that of the server's pseudo file system, locks need no other service, and options of MOUNT and NLM say nothing"
-	versNFS     = "the same, but that the default is the highest"
+	versDefault = "auto; 3 with mountport, mounthost, mountaddr, mountproto, mountvers or nlmport"
+	versDetail  = versMeaning + ", which the log names: 3 if the server refuses version 4 or has no such path in it, and not if it does not answer; with 4 the export's path is that of the server's pseudo file system, locks need no other service, and options of MOUNT and NLM say nothing. Without a version an option of MOUNT or NLM means 3, which alone has them"
+	versNFS     = "the same, but that mountport= leaves the default there"
 )
 
 // versions are the values of vers= and what they mean.
@@ -22,6 +26,17 @@ var versions = map[string]string{"3": "3", "3.0": "3", "4": "4", "4.1": "4.1", "
 
 // versAuto stands for the highest version that the server has.
 const versAuto = "auto"
+
+// ofHelpers are the options of MOUNT and NLM, which version 3 alone needs.
+var ofHelpers = map[string]bool{"mountport": true, "mounthost": true, "mountaddr": true, "mountproto": true, "mountvers": true, "nlmport": true}
+
+// unnamed is the version where no option names one; helped says that one of ofHelpers was given.
+func unnamed(helped bool) string {
+	if helped {
+		return "3"
+	}
+	return versAuto
+}
 
 // vers takes the version of NFS.
 func vers(o *Options, v string, has bool) error {
@@ -43,7 +58,7 @@ func minorVersion(o *Options, v string, has bool) error {
 	switch {
 	case !has || v != "1" && v != "2":
 		return errors.New(noVersion)
-	case o.Vers == "3" || o.Vers == versAuto:
+	case !strings.HasPrefix(o.Vers, "4"):
 		return errors.New("it goes with vers=4, which must stand before it")
 	}
 	o.Vers = "4." + v

@@ -16,11 +16,18 @@ func TestRemountAuto(t *testing.T) {
 	if _, err := o.Remounted("vers=3"); err == nil {
 		t.Error("the version of a mount is changed")
 	}
+	// mount(8) hands over the line of fstab, of which the version followed.
+	o.Vers = "3"
+	if n, err := o.Remounted("mountvers=3,ro"); err != nil || n.Vers != "3" {
+		t.Errorf("%+v, %v", n, err)
+	}
 }
 
 func TestVersions(t *testing.T) {
 	for list, want := range map[string][]uint32{
 		"":                        nil,
+		"mountport=2049":          nil,
+		"nlmport=2049,vers=4.1":   {1},
 		"vers=3":                  nil,
 		"vers=4":                  {2, 1},
 		"nfsvers=4.1":             {1},
@@ -39,7 +46,11 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s: minor versions %v, want %v", list, got, want)
 		}
 	}
-	for list, want := range map[string][]string{"": {"3"}, "vers=4": {"4"}, "v4.1": {"4.1"}, "vers=auto": {"4", "3"}, "nfsvers=auto,vers=3": {"3"}} {
+	for list, want := range map[string][]string{
+		"": {"4", "3"}, "vers=4": {"4"}, "v4.1": {"4.1"}, "vers=auto": {"4", "3"}, "nfsvers=auto,vers=3": {"3"},
+		"mountport=2049": {"3"}, "mounthost=h": {"3"}, "mountaddr=10.0.0.1": {"3"}, "mountproto=tcp,hard": {"3"}, "mountvers=3": {"3"}, "nlmport=4045": {"3"},
+		"mountport=2049,vers=auto": {"4", "3"}, "v4,mountport=2049": {"4"},
+	} {
 		o, err := Parse([]string{list})
 		if got := o.Versions(); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: versions %v, %v, want %v", list, got, err, want)

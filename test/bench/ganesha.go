@@ -49,7 +49,7 @@ func (l *ganeshaLog) runRead(out *os.File) {
 func (g *ganeshaServer) source() string { return "127.0.0.1:" + g.data }
 
 func (g *ganeshaServer) options() string {
-	return fmt.Sprintf("proto=tcp,port=%d,mountport=%d,nolock", g.port, g.mountPort)
+	return fmt.Sprintf("proto=tcp,vers=3,port=%d,mountport=%d,nolock", g.port, g.mountPort)
 }
 
 // url is what libnfs calls the export.

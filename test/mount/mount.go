@@ -142,7 +142,7 @@ type Mounted struct {
 
 // Options says how Mount mounts.
 type Options struct {
-	// Words is for -o.
+	// Words is for -o. Without a version of NFS among them it is 3, whatever else the server has.
 	Words string
 	// Wrapper is a command that runs rdmafs, such as setpriv with its options.
 	Wrapper []string
@@ -157,10 +157,11 @@ func Mount(t testing.TB, source string, o Options) *Mounted {
 		o.Dir = t.TempDir()
 	}
 	m := &Mounted{Dir: o.Dir, wrapper: o.Wrapper}
-	args := []string{"mount", source, o.Dir}
-	if o.Words != "" {
-		args = append(args, "-o", o.Words)
+	words := o.Words
+	if !strings.Contains(words, "vers=") {
+		words = strings.TrimSuffix("vers=3,"+words, ",")
 	}
+	args := []string{"mount", source, o.Dir, "-o", words}
 	r := Command(t, o.Wrapper, args...)
 	if r.Code != 0 {
 		t.Fatalf("rdmafs %s: exit code %d: %s", strings.Join(args, " "), r.Code, r.Stderr)

@@ -78,9 +78,9 @@ func inside(o options) error {
 		}
 	}
 	r, err := compare.Run(context.Background(), []*compare.System{
-		rdmafs(rdmafsRDMA, "proto=rdma,rdma=ibv"),
+		rdmafs(rdmafsRDMA, "vers=3,proto=rdma,rdma=ibv"),
 		linux(linuxRDMA, "vers=3,nolock,proto=rdma,port=20049"),
-		rdmafs(rdmafsTCP, "proto=tcp"),
+		rdmafs(rdmafsTCP, "vers=3,proto=tcp"),
 		linux(linuxTCP, "vers=3,nolock,proto=tcp"),
 		rdmafs(rdmafsRDMA4, "vers=4.2,proto=rdma,rdma=ibv"),
 		linux(linuxRDMA4, "vers=4.2,proto=rdma,port=20049"),
