@@ -100,6 +100,22 @@ func auto4(t *testing.T, s *server4) {
 			}
 		})
 	}
+	t.Run("no version named", func(t *testing.T) {
+		both.play(nil)
+		for _, c := range []struct{ path, more, want string }{{data, "", "4.2"}, {dir, fmt.Sprintf(",mountport=%d", port), "3"}} {
+			at := t.TempDir()
+			words := fmt.Sprintf("proto=tcp,nolock,retry=0,timeo=50,port=%d%s", port, c.more)
+			if r := Command(t, nil, "mount", "127.0.0.1:"+c.path, at, "-o", words); r.Code != 0 {
+				t.Errorf("%s: exit code %d: %s", words, r.Code, r.Stderr)
+				continue
+			}
+			m := &Mounted{Dir: at}
+			if got := reports(t, m)[0].Version; got != c.want {
+				t.Errorf("%s: version %s, want %s", words, got, c.want)
+			}
+			m.Umount(t)
+		}
+	})
 	t.Run("silent", func(t *testing.T) {
 		both.silent.Store(true)
 		defer both.silent.Store(false)
