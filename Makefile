@@ -17,7 +17,7 @@ REPORT  := $(GO) run ./test/report
 export CGO_ENABLED ?= $(shell command -v gcc >/dev/null && test -e /usr/include/infiniband/verbs.h && \
 	test -e /usr/include/rdma/rdma_cma.h && echo 1 || echo 0)
 
-.PHONY: all build setup demo test test-all test-race torture test-programs test-knfsd install uninstall package test-packages bench bench-scale bench-knfsd check fuzz clean
+.PHONY: all build setup demo test test-all test-race torture test-programs test-knfsd install uninstall package test-packages bench bench-scale bench-copy bench-knfsd check fuzz clean
 
 all: build
 
@@ -91,6 +91,10 @@ bench: setup build
 # BENCHFLAGS='-systems tcp -files 1000000' for another transport, and more files.
 bench-scale: setup build
 	@test/bench/run -scale $(BENCHFLAGS)
+
+# rdmafs cp beside cp on a mount, and libnfs' nfs-cp; ROUNDS, SIZE and FILES as test/bench/copy/run has them.
+bench-copy: setup build
+	@test/bench/copy/run
 
 # rdmafs beside the kernel's NFS client, in qemu; writes docs/performance.md.
 bench-knfsd: setup

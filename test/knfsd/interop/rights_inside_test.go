@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -31,14 +32,20 @@ func TestInsideRights(t *testing.T) {
 		{"root_squash", 0o755, "allow_other,default_permissions", 29},
 		{"all_squash", 0o755, "allow_other", 23},
 		{"all_squash", 0o755, "allow_other,default_permissions", 31},
+		{"no_root_squash", 0o755, "allow_other,vers=4.2", 33},
+		{"root_squash", 0o755, "allow_other,vers=4.2", 17},
+		{"root_squash", 0o700, "allow_other,vers=4.2", 41},
+		{"all_squash", 0o755, "allow_other,vers=4.2", 43},
 	} {
 		t.Run(fmt.Sprintf("%s %04o %s", c.squash, c.mode, c.words), func(t *testing.T) {
-			// The test has a mount namespace of its own, in which only what was mounted
-			// before is the server's too.
-			export, oracle := fmt.Sprintf("/export/rights%d", i), t.TempDir()
-			guest(t, here{}, fmt.Sprintf("mkdir %[1]s && chmod 755 %[2]s/.. && exportfs -o rw,async,insecure,no_subtree_check,%[3]s,fsid=%[4]d '*:%[1]s'",
-				export, oracle, c.squash, 100+i))
-			t.Cleanup(func() { guest(t, here{}, fmt.Sprintf("exportfs -u '*:%[1]s' && exportfs -f && rm -r %[1]s", export)) })
+			// A file system of its own: within one the server of version 4 goes by the options of the
+			// export that a path comes to first.
+			export, oracle := fmt.Sprintf("/rights%d", i), t.TempDir()
+			guest(t, here{}, "chmod 755 "+oracle+"/..")
+			server(t, fmt.Sprintf(`mkdir %[1]s && mount -t tmpfs rights %[1]s && exportfs -o rw,async,insecure,no_subtree_check,%[2]s,fsid=%[3]d "*:%[1]s"`, export, c.squash, 100+i))
+			t.Cleanup(func() {
+				server(t, fmt.Sprintf(`exportfs -u "*:%[1]s" && exportfs -f && umount -l %[1]s && rmdir %[1]s`, export))
+			})
 			as := func(u rights.User) rights.User {
 				if c.squash == "all_squash" || c.squash == "root_squash" && u.UID == 0 {
 					return rights.Other
@@ -46,7 +53,7 @@ func TestInsideRights(t *testing.T) {
 				return u
 			}
 			rights.Run(t, rights.Config{
-				Backing: export, Oracle: oracle, Mode: c.mode, As: as, Kernel: c.words != "allow_other", Linux: true, Every: c.every,
+				Backing: "/proc/1/root" + export, Oracle: oracle, Mode: c.mode, As: as, Kernel: strings.Contains(c.words, "default_permissions"), Linux: true, Every: c.every,
 				Mount: func() string {
 					dir := t.TempDir()
 					guest(t, here{}, "chmod 755 "+dir+"/..")
@@ -57,16 +64,20 @@ func TestInsideRights(t *testing.T) {
 	}
 }
 
+// server runs a command in the server's mount namespace, of which a test has a copy.
+func server(t *testing.T, command string) {
+	t.Helper()
+	guest(t, here{}, "nsenter -t 1 -m bash -ec '"+command+"'")
+}
+
 // TestInsideSubmount: files of two file systems that one export shows have inode numbers of
 // their own, though each server's file system numbers them alike.
 func TestInsideSubmount(t *testing.T) {
-	// In the server's mount namespace, not in this test's.
-	server := func(command string) { guest(t, here{}, "nsenter -t 1 -m bash -ec '"+command+"'") }
-	server(`mkdir /outer && mount -t tmpfs outer /outer && mkdir /outer/sub && mount -t tmpfs sub /outer/sub && touch /outer/f{1..40} /outer/sub/f{1..40} && ` +
-		`[ -n "$(find /outer -type f -printf "%i\n" | sort | uniq -d)" ] && exportfs -o rw,insecure,no_root_squash,no_subtree_check,crossmnt,fsid=200 "*:/outer" && ` +
+	server(t, `mkdir /outer && mount -t tmpfs outer /outer && mkdir /outer/sub && mount -t tmpfs sub /outer/sub && touch /outer/f{1..40} /outer/sub/f{1..40} && `+
+		`[ -n "$(find /outer -type f -printf "%i\n" | sort | uniq -d)" ] && exportfs -o rw,insecure,no_root_squash,no_subtree_check,crossmnt,fsid=200 "*:/outer" && `+
 		`exportfs -o rw,insecure,no_root_squash,no_subtree_check,nohide,fsid=201 "*:/outer/sub"`)
 	t.Cleanup(func() {
-		server(`exportfs -u "*:/outer/sub" && exportfs -u "*:/outer" && exportfs -f && umount -l /outer && rmdir /outer`)
+		server(t, `exportfs -u "*:/outer/sub" && exportfs -u "*:/outer" && exportfs -f && umount -l /outer && rmdir /outer`)
 	})
 	m := mount.Mount(t, "127.0.0.1:/outer", mount.Options{Words: "proto=tcp", Dir: t.TempDir()})
 	guest(t, here{}, fmt.Sprintf(`cd %s && [ $(find . | wc -l) = 82 ] && [ -z "$(find . -printf '%%i\n' | sort | uniq -d)" ] && [ -z "$(ls -iR | awk 'NF == 2 { print $1 }' | sort | uniq -d)" ]`, m.Dir))
