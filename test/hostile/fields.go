@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	wire4 "github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 )
 
 // setStatus makes a failure of res. Each procedure's results start with their
@@ -33,9 +34,12 @@ func anyField(r *rand.Rand, _ uint32, res wire.Message) bool {
 	return true
 }
 
-// collect appends the fields below v that have a value of their own. "Plus" is
-// not sent: it says how the rest is encoded.
+// collect appends the fields below v that have a value of their own. "Plus" and a bitmap4
+// stay: they say how the rest is encoded.
 func collect(v reflect.Value, to *[]reflect.Value) {
+	if v.Type() == reflect.TypeFor[wire4.Bitmap]() {
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {

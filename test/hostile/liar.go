@@ -6,14 +6,15 @@ import (
 	"sync"
 
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3/wire"
+	wire4 "github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/xdr"
 )
 
-// Lie is one way to lie. Apply changes the results of a procedure before they
-// are sent and reports whether it did. r is the liar's, for this call only.
+// Lie is one way to lie. Apply and Apply4 change the results of a call before they
+// are sent and report whether they did. r is the liar's, for this call only.
 //
-// The results of READ come without their data, as a *wire.ReadRes of which only
+// Apply gets the results of READ without their data, as a *wire.ReadRes of which only
 // Status and Count are used.
 type Lie struct {
 	Name string
@@ -24,7 +25,10 @@ type Lie struct {
 	// Waits: requests may wait for as long as the lie lasts, as they would for a
 	// server that is away.
 	Waits bool
-	Apply func(r *rand.Rand, proc uint32, res wire.Message) bool
+	// Apply is set in Lies, Apply4 in Lies4. Apply4 gets the operations of a compound, of which those that
+	// Outcome says were answered have results.
+	Apply  func(r *rand.Rand, proc uint32, res wire.Message) bool
+	Apply4 func(r *rand.Rand, c *wire4.Compound) bool
 }
 
 // Liar serves as Handler does, until Set gives it a lie.
@@ -79,7 +83,7 @@ func (l *Liar) Await(ctx context.Context, n int) error {
 
 // Serve passes the call to the handler, and may change the reply.
 func (l *Liar) Serve(ctx context.Context, q *transport.Request) transport.AcceptStat {
-	start := len(q.Reply.Bytes())
+	start, compound := len(q.Reply.Bytes()), asked(q)
 	stat := l.Handler.Serve(ctx, q)
 	if q.Prog != wire.NFSProgram || q.Proc == wire.ProcNull || stat != transport.Success {
 		return stat
@@ -90,8 +94,12 @@ func (l *Liar) Serve(ctx context.Context, q *transport.Request) transport.Accept
 		return stat
 	}
 	changed := false
-	switch q.Proc {
-	case wire.ProcRead:
+	switch {
+	case (l.lie.Apply4 != nil) != (q.Vers == wire4.Version):
+	case compound != nil:
+		changed = l.compound(q, start, compound)
+	case q.Vers == wire4.Version: // its data came beside it
+	case q.Proc == wire.ProcRead:
 		changed = l.read(q, start)
 	default:
 		changed = l.results(q, start)

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // RandomOp does one operation, chosen by r, on a mount whose server may lie, and
@@ -12,7 +14,7 @@ import (
 // removes. Either may appear to be a FIFO, whose opening would wait for a writer,
 // or to have a size beyond all memory.
 func RandomOp(r *rand.Rand, file, own string) {
-	switch r.IntN(5) {
+	switch r.IntN(7) {
 	case 0:
 		_, _ = os.Lstat(file)
 		_, _ = os.Readlink(file)
@@ -35,6 +37,12 @@ func RandomOp(r *rand.Rand, file, own string) {
 		_ = os.Remove(own + "-moved")
 		_ = os.Link(file, own)
 		_ = os.Remove(own)
+	case 4:
+		copyTo(file, own)
+		_ = os.Remove(own)
+	case 5:
+		lock(r, own)
+		_ = os.Remove(own)
 	default:
 		if f, err := os.OpenFile(own, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o600); err == nil {
 			_, _ = f.Write(make([]byte, r.IntN(200_000)))
@@ -43,4 +51,38 @@ func RandomOp(r *rand.Rand, file, own string) {
 		_ = os.Truncate(own, int64(r.IntN(1000)))
 		_ = os.Remove(own)
 	}
+}
+
+// copyTo has the server copy, and looks for holes in what comes of it.
+func copyTo(from, to string) {
+	src, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return
+	}
+	defer dst.Close()
+	_, _ = unix.CopyFileRange(int(src.Fd()), nil, int(dst.Fd()), nil, 300_000, 0)
+	_, _ = dst.Seek(0, unix.SEEK_DATA)
+	_, _ = dst.Seek(0, unix.SEEK_HOLE)
+	_ = unix.Fallocate(int(dst.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 1000, 5000)
+}
+
+// lock takes locks without waiting, writes under them, and closes the file with one of them.
+func lock(r *rand.Rand, file string) {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	l := unix.Flock_t{Type: unix.F_WRLCK, Start: r.Int64N(100), Len: r.Int64N(100)}
+	_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l)
+	_, _ = f.Write(make([]byte, 5000))
+	_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l)
+	l.Type = unix.F_UNLCK
+	_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l)
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 }

@@ -23,12 +23,17 @@ import (
 // read may be wrong then, as the server is believed, but the kernel and the
 // daemon must take no harm, no call may hang, and truth is to be seen once it
 // is told again.
-func TestHostileResults(t *testing.T) {
-	for _, lie := range hostile.Lies() {
+func TestHostileResults(t *testing.T) { hostileResults(t, "vers=3", hostile.Lies()) }
+
+// TestHostileResults4 is TestHostileResults with NFS version 4.2.
+func TestHostileResults4(t *testing.T) { hostileResults(t, "vers=4.2", hostile.Lies4()) }
+
+func hostileResults(t *testing.T, vers string, lies []hostile.Lie) {
+	for _, lie := range lies {
 		t.Run(lie.Name, func(t *testing.T) {
 			s, l := startLiar(t)
 			want := fill(t, s.export)
-			m := s.mount(t, "tcp", "soft,timeo=10,noac")
+			m := s.mount(t, "tcp", "soft,timeo=10,noac,"+vers)
 			l.Set(&lie)
 			ended := make(chan struct{})
 			go runUntil(ended, func() {
@@ -67,9 +72,14 @@ func TestHostileResults(t *testing.T) {
 
 // TestHostileMount: a server that lies from the first call on is mounted or
 // refused, and what was mounted can be used or not, and be unmounted.
-func TestHostileMount(t *testing.T) {
+func TestHostileMount(t *testing.T) { hostileMount(t, "vers=3", hostile.Lies()) }
+
+// TestHostileMount4 is TestHostileMount with NFS version 4, the highest that the server says it has.
+func TestHostileMount4(t *testing.T) { hostileMount(t, "vers=4", hostile.Lies4()) }
+
+func hostileMount(t *testing.T, vers string, lies []hostile.Lie) {
 	var lie hostile.Lie
-	for _, l := range hostile.Lies() {
+	for _, l := range lies {
 		if l.Name == "fields" {
 			lie = l
 		}
@@ -82,7 +92,7 @@ func TestHostileMount(t *testing.T) {
 	within(t, func() {
 		for range 12 {
 			dir := t.TempDir()
-			r := Command(t, nil, "mount", s.source(), dir, "-o", s.words("tcp", "soft,timeo=10,retrans=1,retry=0"))
+			r := Command(t, nil, "mount", s.source(), dir, "-o", s.words("tcp", "soft,timeo=10,retrans=1,retry=0,"+vers))
 			switch {
 			case r.Code == 0:
 				mounted++
@@ -98,7 +108,7 @@ func TestHostileMount(t *testing.T) {
 		t.Error("no lie was told")
 	}
 	t.Logf("%d of 12 mounts succeeded", mounted)
-	Exercise(t, s.mount(t, "tcp", "").Dir)
+	Exercise(t, s.mount(t, "tcp", vers).Dir)
 }
 
 // TestHostileTrickle: a server that delivers its answers one byte at a time, a
@@ -163,7 +173,7 @@ func startLiarOn(t *testing.T, on func(net.Listener) net.Listener) (*server, *ho
 	t.Helper()
 	s := &server{export: t.TempDir()}
 	var err error
-	s.Server, err = nfsd.New(nfsd.Config{Exports: []nfsd.Export{{Dir: s.export, Squash: nfsd.SquashNone, Async: true}}})
+	s.Server, err = nfsd.New(nfsd.Config{Exports: []nfsd.Export{{Dir: s.export, Squash: nfsd.SquashNone, Async: true}}, Versions: nfsd.V3 | nfsd.V41 | nfsd.V42})
 	if err != nil {
 		t.Fatal(err)
 	}

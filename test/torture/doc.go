@@ -5,8 +5,7 @@
 //
 // It owns the cells. A cell is a fault crossed with a transport (iwarp, roce,
 // tcp) and a kind of use (buffered, direct, mmap, append, names), with a version of NFS
-// that the seed chooses. Faults of sessions and state are of version 4 alone, hostile
-// servers speak version 3. Each cell runs as a
+// that the seed chooses. Faults of sessions and state are of version 4 alone. Each cell runs as a
 // process in mount, network and process namespaces of its own: a server, which
 // is this program again, exports a tmpfs; a daemon mounts it over a virtual
 // cable; workers, processes too, use the mount and write on a pipe what they are

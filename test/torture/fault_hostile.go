@@ -40,11 +40,11 @@ func (c *run) hostile() error {
 	if err := os.WriteFile(truth, bytes.Repeat([]byte("the truth, "), 20_000), 0o644); err != nil {
 		return err
 	}
-	liar := &server{at: c.net.B, place: place{Dir: export, ID: 9, Transport: c.Transport, Addr: hostileAddr, Seed: c.Seed, Vers: "3", Lies: true}}
+	liar := &server{at: c.net.B, place: place{Dir: export, ID: 9, Transport: c.Transport, Addr: hostileAddr, Seed: c.Seed, Vers: c.Vers, Lies: true}}
 	if err := liar.boot(); err != nil {
 		return err
 	}
-	d, err := mountSoon(c.net.A, c.Binary, hostileAddr+":/export", filepath.Join(c.base, "liar"), c.optionsOf("3")+",soft,retrans=1,noac")
+	d, err := mountSoon(c.net.A, c.Binary, hostileAddr+":/export", filepath.Join(c.base, "liar"), c.optionsOf(c.Vers)+",soft,retrans=1,noac")
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (c *run) hostile() error {
 	if err != nil {
 		return err
 	}
-	lies := hostile.Lies()
+	lies := liesOf(c.Vers)
 	c.r.Shuffle(len(lies), func(i, j int) { lies[i], lies[j] = lies[j], lies[i] })
 	for _, lie := range lies[:c.rounds(3)] {
 		if err := c.lie(liar, lie.Name, &done); err != nil {
@@ -121,4 +121,12 @@ func (c *run) lie(liar *server, name string, done *atomic.Int64) error {
 	c.injected += n
 	goal := done.Load() + 5
 	return poll("what the server has lied to", func() (bool, error) { return done.Load() >= goal, nil })
+}
+
+// liesOf are the lies about results of a version of NFS.
+func liesOf(vers string) []hostile.Lie {
+	if vers == "3" {
+		return hostile.Lies()
+	}
+	return hostile.Lies4()
 }

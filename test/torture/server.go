@@ -142,7 +142,7 @@ func RunServer(arg string) error {
 			continue
 		default:
 			if name, is := strings.CutPrefix(line, "lie "); is {
-				err = setLie(liar, name)
+				err = setLie(liar, liesOf(p.Vers), name)
 			} else if order, is := strings.CutPrefix(line, "4 "); is {
 				err = sc4.Do(order)
 			} else {
@@ -158,8 +158,8 @@ func RunServer(arg string) error {
 	return nil // its end is the process's, as with kill
 }
 
-func setLie(l *hostile.Liar, name string) error {
-	for _, lie := range hostile.Lies() {
+func setLie(l *hostile.Liar, lies []hostile.Lie, name string) error {
+	for _, lie := range lies {
 		if lie.Name == name {
 			l.Set(&lie)
 			return nil
