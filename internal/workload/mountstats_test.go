@@ -1,6 +1,9 @@
 package workload
 
-import "testing"
+import (
+	"maps"
+	"testing"
+)
 
 const exampleStats = `device rootfs mounted on / with fstype rootfs
 device server:/a mounted on /a with fstype nfs statvers=1.1
@@ -20,15 +23,15 @@ device server:/b mounted on /b with fstype nfs statvers=1.1
 device proc mounted on /proc with fstype proc
 `
 
-func TestKernelCalls(t *testing.T) {
-	for dir, want := range map[string]uint64{"/a": 11, "/b": 8} {
-		if n, err := kernelCalls([]byte(exampleStats), dir); err != nil || n != want {
-			t.Errorf("%s: %d calls, %v, want %d", dir, n, err, want)
+func TestKernelOperations(t *testing.T) {
+	for dir, want := range map[string]map[string]uint64{"/a": {"NULL": 1, "GETATTR": 10}, "/b": {"NULL": 1, "READ": 5, "WRITE": 2}} {
+		if ops, err := kernelOperations([]byte(exampleStats), dir); err != nil || !maps.Equal(ops, want) {
+			t.Errorf("%s: %v, %v, want %v", dir, ops, err, want)
 		}
 	}
 	for _, dir := range []string{"/", "/c"} {
-		if n, err := kernelCalls([]byte(exampleStats), dir); err == nil {
-			t.Errorf("%s: %d calls", dir, n)
+		if ops, err := kernelOperations([]byte(exampleStats), dir); err == nil {
+			t.Errorf("%s: %v", dir, ops)
 		}
 	}
 }
