@@ -110,19 +110,31 @@ func TestDoctorInGuest(t *testing.T) {
 		wrapper []string
 		memlock doctor.Status
 		asked   float64 // credits
-	}{{"root", nil, doctor.OK, 128}, {"tester", knfsd.AsTester, doctor.Warning, 32}} {
+		more    []string
+		own     []string // steps of the version of NFS
+		version string
+	}{
+		{"root", nil, doctor.OK, 128, nil, []string{"client ID", "session", "pseudo root", "path", "openings", "owners"}, "4.2"},
+		{"root, version 3", nil, doctor.OK, 128, []string{"-o", "vers=3"}, []string{"export list"}, "3"},
+		{"tester", knfsd.AsTester, doctor.Warning, 32, nil, []string{"client ID", "session"}, "4.2"},
+	} {
 		t.Run("everything there, "+user.name, func(t *testing.T) {
-			r := g.doctor(t, user.wrapper, source)
+			r := g.doctor(t, user.wrapper, append([]string{source}, user.more...)...)
 			if !r.OK {
 				t.Fatal(r.Verdict)
 			}
 			s := steps(r)
+			for _, name := range user.own {
+				if len(s[name]) == 0 || s[name][0].Status != doctor.OK {
+					t.Errorf("%s: %+v", name, s[name])
+				}
+			}
 			for name, want := range map[string]doctor.Status{
 				"FUSE": doctor.OK, "provider ibv": doctor.OK, "provider iwarp": doctor.OK, "libraries": doctor.OK,
 				"kernel modules": doctor.OK, "rxe0 port 1": doctor.OK, "siw0 port 1": doctor.OK,
 				"rxe0 access": doctor.OK, "siw0 access": doctor.OK, "locked memory": user.memlock, "route": doctor.OK,
 				"device on route": doctor.OK, "connection": doctor.OK, "NULL call": doctor.OK, "tcp:2049": doctor.OK,
-				"export list": doctor.OK, "admission": doctor.OK, "trial mount": doctor.OK, "locks": doctor.OK,
+				"admission": doctor.OK, "trial mount": doctor.OK, "locks": doctor.OK,
 			} {
 				if len(s[name]) == 0 || s[name][0].Status != want {
 					t.Errorf("%s: %+v, want %s", name, s[name], want)
@@ -135,10 +147,10 @@ func TestDoctorInGuest(t *testing.T) {
 			if at := s["device on route"]; len(at) != 2 || !strings.Contains(at[0].Detail, "rxe0") || !strings.Contains(at[0].Detail, "RoCE v2") {
 				t.Errorf("devices on the route: %+v", at)
 			}
-			if x := s["export list"]; !strings.Contains(x[0].Detail, "/export") {
+			if x := s["export list"]; user.version == "3" && !strings.Contains(x[0].Detail, "/export") {
 				t.Errorf("%+v", x)
 			}
-			if x := s["trial mount"]; !strings.Contains(x[0].Detail, "rdma/ibv") {
+			if x := s["trial mount"]; !strings.Contains(x[0].Detail, "rdma/ibv") || !strings.HasSuffix(x[0].Detail, "NFS version "+user.version) {
 				t.Errorf("%+v", x)
 			}
 			// A file of the doctor's own was locked: rpc.statd runs.
