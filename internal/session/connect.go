@@ -163,6 +163,10 @@ func connectAt(ctx context.Context, cfg *Config, addr netip.AddrPort) (s *Sessio
 			refused = append(refused, err) // if version 3 does not work, either, it may be what matters
 		}
 	}
+	if IsNoExport(err) {
+		// That names what the server exports.
+		refused = slices.DeleteFunc(refused, IsNoExport)
+	}
 	return nil, without, errors.Join(append(refused, err)...)
 }
 

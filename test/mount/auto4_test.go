@@ -62,6 +62,7 @@ func auto4(t *testing.T, s *server4) {
 		{"security", dir, port, refuse(wire.OpLookup, wire.ErrWrongSec), "3", "not with NFS version 4"},
 		{"not let in by version 4", dir, port, refuse(wire.OpLookup, nfsclient.ErrPerm), "3", "not with NFS version 4"},
 		{"3 alone", dir, int(alone.Port()), nil, "3", "version 3 is used"},
+		{"no such path", "/export/none", port, nil, "", "127.0.0.1:/export/none: server has no such export: no such directory (server exports: " + dir + ")"},
 		{"4 alone", data, 2049, nil, "4.2", "version 4.2 is used"},
 		{"4 alone and no such path", "/export/none", 2049, nil, "", "pseudo file system"},
 		{"no session", data, port, refuse(wire.OpCreateSession, nfsclient.ErrNoSpace), "", "NOSPC"},

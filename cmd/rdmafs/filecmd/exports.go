@@ -23,8 +23,10 @@ type exports struct {
 	words  string // mount options
 	parsed options.Options
 	log    *slog.Logger
-	paths  map[string][]string    // of a server, longest first
 	open   map[string]*exportTree // by server:/export
+	// versions are those of NFS to try at a server, and paths the exports of its list, longest first.
+	versions map[string][]string
+	paths    map[string][]string
 }
 
 func newExports(words []string) (*exports, error) {
@@ -34,8 +36,8 @@ func newExports(words []string) (*exports, error) {
 	}
 	return &exports{
 		words: strings.Join(words, ","), parsed: parsed,
-		log:   slog.New(slog.NewTextHandler(plain.Lines(os.Stderr), &slog.HandlerOptions{Level: slog.LevelWarn})),
-		paths: map[string][]string{}, open: map[string]*exportTree{},
+		log:  slog.New(slog.NewTextHandler(plain.Lines(os.Stderr), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		open: map[string]*exportTree{}, versions: map[string][]string{}, paths: map[string][]string{},
 	}, nil
 }
 
@@ -45,9 +47,34 @@ func (x *exports) find(ctx context.Context, o operand) (filetree.Tree, string, e
 	if !o.remote {
 		return filetree.Local{}, o.text, nil
 	}
+	host := o.server.Host
+	if x.versions[host] == nil {
+		x.versions[host] = x.parsed.Versions()
+	}
+	var failed []error
+	for _, vers := range x.versions[host] {
+		t, name, err := x.by(ctx, o, vers)
+		if err == nil {
+			x.versions[host] = []string{vers}
+			return t, name, nil
+		}
+		if failed = append(failed, err); !session.Refuses(err) {
+			break
+		}
+	}
+	// What is not exported is told by who was asked last, unless he could not be asked.
+	err := failed[len(failed)-1]
+	if session.IsNoExport(failed[0]) && !session.IsNoExport(err) {
+		err = failed[0]
+	}
+	return nil, "", err
+}
+
+// by is find with one version of NFS.
+func (x *exports) by(ctx context.Context, o operand, vers string) (filetree.Tree, string, error) {
 	var first error
-	for _, export := range x.candidates(ctx, o) {
-		t, err := x.tree(ctx, o, export)
+	for _, export := range x.candidates(ctx, o, vers) {
+		t, err := x.tree(ctx, o, export, vers)
 		if err == nil {
 			return t, within(o.server.Export, export), nil
 		}
@@ -61,9 +88,36 @@ func (x *exports) find(ctx context.Context, o operand) (filetree.Tree, string, e
 	return nil, "", first
 }
 
-// candidates are the exports that an operand may be in: those of the server's list that
-// hold it, the longest first; or if that says nothing, the path and those above it.
-func (x *exports) candidates(ctx context.Context, o operand) []string {
+// candidates are the exports that an operand may be in. With version 3 they are those of the server's list that
+// hold it, the longest first. With version 4, which needs no list and whose server may have none, and where the list says nothing, they are
+// the path and those above it, behind what is open already.
+func (x *exports) candidates(ctx context.Context, o operand, vers string) []string {
+	var holding []string
+	if vers == "3" {
+		for _, export := range x.listed(ctx, o) {
+			if export == path.Clean(export) && holds(export, o.server.Export) {
+				holding = append(holding, export)
+			}
+		}
+		if len(holding) > 0 {
+			return holding
+		}
+	}
+	var above []string
+	for p := o.server.Export; ; p = path.Dir(p) {
+		if _, open := x.open[o.at(p).Text]; open && p != "/" {
+			holding = append(holding, p)
+		} else {
+			above = append(above, p)
+		}
+		if p == "/" {
+			return append(holding, above...)
+		}
+	}
+}
+
+// listed are the exports of a server's list, the longest first.
+func (x *exports) listed(ctx context.Context, o operand) []string {
 	all, known := x.paths[o.server.Host]
 	if !known {
 		var err error
@@ -74,21 +128,7 @@ func (x *exports) candidates(ctx context.Context, o operand) []string {
 		slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 		x.paths[o.server.Host] = all
 	}
-	var holding []string
-	for _, export := range all {
-		if export == path.Clean(export) && holds(export, o.server.Export) {
-			holding = append(holding, export)
-		}
-	}
-	if len(holding) > 0 {
-		return holding
-	}
-	for p := o.server.Export; ; p = path.Dir(p) {
-		holding = append(holding, p)
-		if p == "/" {
-			return holding
-		}
-	}
+	return all
 }
 
 // holds reports whether a clean path is an export's, or below it.
@@ -104,12 +144,13 @@ func within(p, export string) string {
 	return "."
 }
 
-func (x *exports) tree(ctx context.Context, o operand, export string) (filetree.Tree, error) {
+// tree opens an export with one version of NFS.
+func (x *exports) tree(ctx context.Context, o operand, export, vers string) (filetree.Tree, error) {
 	at := o.at(export)
 	if t, open := x.open[at.Text]; open {
 		return t, nil
 	}
-	f, err := rdmafs.Open(ctx, at.Text, &rdmafs.Options{Mount: x.words, Buffers: providers.PoolBytes, Log: x.log})
+	f, err := rdmafs.Open(ctx, at.Text, &rdmafs.Options{Mount: x.words + ",vers=" + vers, Buffers: providers.PoolBytes, Log: x.log})
 	if err != nil {
 		return nil, err
 	}
