@@ -142,7 +142,7 @@ type Mounted struct {
 
 // Options says how Mount mounts.
 type Options struct {
-	// Words is for -o. Without a version of NFS among them it is 3, whatever else the server has.
+	// Words is for -o. Without a version of NFS among them it is that of WordsEnv, or 3, whatever else the server has.
 	Words string
 	// Wrapper is a command that runs rdmafs, such as setpriv with its options.
 	Wrapper []string
@@ -159,7 +159,7 @@ func Mount(t testing.TB, source string, o Options) *Mounted {
 	m := &Mounted{Dir: o.Dir, wrapper: o.Wrapper}
 	words := o.Words
 	if !strings.Contains(words, "vers=") {
-		words = strings.TrimSuffix("vers=3,"+words, ",")
+		words = strings.TrimSuffix(version()+","+words, ",")
 	}
 	args := []string{"mount", source, o.Dir, "-o", words}
 	r := Command(t, o.Wrapper, args...)
@@ -177,6 +177,16 @@ func Mount(t testing.TB, source string, o Options) *Mounted {
 		}
 	})
 	return m
+}
+
+// version is the word for the version of mounts that name none.
+func version() string {
+	for word := range strings.SplitSeq(os.Getenv(WordsEnv), ",") {
+		if strings.HasPrefix(word, "vers=") {
+			return word
+		}
+	}
+	return "vers=3"
 }
 
 // Umount unmounts and fails the test if that fails.

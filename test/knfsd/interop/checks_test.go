@@ -95,9 +95,9 @@ type way struct {
 	rows               rows
 }
 
-// everyday are the words of a mount as people have it: for all users, and with the attribute
+// everyday are the words of a mount as people have it: for all users, and with the version of NFS and the attribute
 // timeouts that are the default. Others see what the guest changes behind their back sooner.
-const everyday = "allow_other"
+const everyday = "allow_other,vers=auto"
 
 // run mounts the server in this way, adding the words that find it, and puts
 // the mount through every check. The wrapper is a command that runs rdmafs, if any.
@@ -106,7 +106,7 @@ func (w way) run(t *testing.T, g machine, source string, find func(proto string)
 	guest(t, g, "mkdir "+sub)
 	words := find(w.proto)
 	if w.words == everyday && os.Geteuid() != 0 {
-		w.words = "" // fuse.conf may not let an ordinary user do that
+		w.words = "vers=auto" // fuse.conf may not let an ordinary user do that
 	} else if w.words != everyday {
 		words += ",actimeo=1"
 	}

@@ -74,9 +74,11 @@ func inside(t *testing.T, g *knfsd.Guest, run string) {
 	g.GoTest(t, knfsd.Program{
 		Package: module + "test/knfsd/interop",
 		Args:    []string{"-test.run=" + run},
-		Env: []string{
-			mount.BinaryEnv + "=" + bin, mount.TreeEnv + "=/tmp/tree",
-			addressEnv + "=" + g.GuestAddr().String(),
-		},
+		Env:     insideEnv(g, bin, mount.TreeEnv+"=/tmp/tree"),
 	}, 15*time.Minute)
+}
+
+// insideEnv is the environment of tests of this package in the guest, of which bin is the rdmafs command.
+func insideEnv(g *knfsd.Guest, bin string, more ...string) []string {
+	return append(more, mount.BinaryEnv+"="+bin, mount.WordsEnv+"="+os.Getenv(mount.WordsEnv), addressEnv+"="+g.GuestAddr().String())
 }

@@ -73,7 +73,7 @@ func TestPosixOnLinuxServer(t *testing.T) {
 		g.GoTest(t, knfsd.Program{
 			Package: module + "test/knfsd/interop",
 			Args:    []string{"-test.run=^TestInsidePosix$"},
-			Env:     []string{mount.BinaryEnv + "=" + bin, addressEnv + "=" + g.GuestAddr().String()},
+			Env:     insideEnv(g, bin),
 			Wrapper: knfsd.AsTester,
 		}, 10*time.Minute)
 	})

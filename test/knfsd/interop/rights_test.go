@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/test/knfsd"
-	"github.com/rdmafs/rdmafs/test/mount"
 )
 
 // TestRightsOnLinuxServer has TestInsideRights and TestInsideSubmount run in the guest, where what the server
@@ -24,6 +23,6 @@ func TestRightsOnLinuxServer(t *testing.T) {
 	g.GoTest(t, knfsd.Program{
 		Package: module + "test/knfsd/interop",
 		Args:    []string{"-test.run=^TestInside(Rights|Submount)$"},
-		Env:     []string{mount.BinaryEnv + "=" + bin},
+		Env:     insideEnv(g, bin),
 	}, 15*time.Minute)
 }

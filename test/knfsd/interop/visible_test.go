@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/test/knfsd"
-	"github.com/rdmafs/rdmafs/test/mount"
 )
 
 // TestVisible has TestInsideVisible run in the guest, with the document that has its table.
@@ -33,6 +32,6 @@ func TestVisible(t *testing.T) {
 	g.GoTest(t, knfsd.Program{
 		Package: module + "test/knfsd/interop",
 		Args:    []string{"-test.run=^TestInsideVisible$"},
-		Env:     []string{mount.BinaryEnv + "=" + bin, addressEnv + "=" + g.GuestAddr().String(), documentEnv + "=/share/semantics.md"},
+		Env:     insideEnv(g, bin, documentEnv+"=/share/semantics.md"),
 	}, 10*time.Minute)
 }
