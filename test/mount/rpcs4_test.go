@@ -169,23 +169,37 @@ func prepare(t *testing.T, export string) {
 	}
 }
 
-// TestJobs counts the calls of the commonest jobs by version 3 and 4.2.
+// TestJobs counts the calls of the commonest jobs by version 3 and 4.2. The kernel may drop pages and names at any time, whose calls
+// are then counted, too: what differs is tried again.
 func TestJobs(t *testing.T) {
 	for _, vers := range []string{"3", "4.2"} {
 		t.Run(vers, func(t *testing.T) {
-			s := startServer(t, serverOptions{versions: nfsd.V3 | nfsd.V42})
-			prepare(t, s.export)
-			m := s.mount(t, "tcp", "actimeo=600,vers="+vers)
-			provesMarks(t, s, m.Dir)
-			for n, got := range count(t, m.Dir, s.export, callsOf(t, m)) {
-				want := jobs[n].v3
-				if vers != "3" {
-					want = jobs[n].v42
+			var differ []string
+			for range 3 {
+				if differ = countJobs(t, vers); len(differ) == 0 {
+					return
 				}
-				if got != want {
-					t.Errorf("%s: %s, want %s", jobs[n].name, got, want)
-				}
+				t.Logf("again, as these differ: %q", differ)
 			}
+			t.Error("they differ each time")
 		})
 	}
+}
+
+// countJobs returns the jobs whose calls are not those of the table.
+func countJobs(t *testing.T, vers string) (differ []string) {
+	s := startServer(t, serverOptions{versions: nfsd.V3 | nfsd.V42})
+	prepare(t, s.export)
+	m := s.mount(t, "tcp", "actimeo=600,vers="+vers)
+	provesMarks(t, s, m.Dir)
+	for n, got := range count(t, m.Dir, s.export, callsOf(t, m)) {
+		want := jobs[n].v3
+		if vers != "3" {
+			want = jobs[n].v42
+		}
+		if got != want {
+			differ = append(differ, fmt.Sprintf("%s: %s, want %s", jobs[n].name, got, want))
+		}
+	}
+	return differ
 }

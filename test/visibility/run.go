@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -15,8 +16,18 @@ const (
 	Expired = "expired"
 )
 
-// Heading is the table's first cell.
-const Heading = "A's change, and how B looks"
+// Heading and Heading4 are the first cells of the tables of NFS version 3 and 4.2.
+const (
+	Heading  = "A's change, and how B looks"
+	Heading4 = "A's change, and how B looks (4.2)"
+)
+
+// Sooner reports whether a cell says that B sees a change sooner than another cell has it.
+func Sooner(cell, than string) bool {
+	when := []string{AtOnce, AtOpen, Expired}
+	i, j := slices.Index(when, cell), slices.Index(when, than)
+	return i >= 0 && i < j
+}
 
 // Client is a client of the export, as directories on mounts of its own, all of them the same
 // directory of the server.
@@ -25,10 +36,17 @@ type Client struct {
 	// A makes the changes. Long looks, with attribute timeouts of many minutes, and so does
 	// Short, with timeouts of a second.
 	A, Long, Short string
+	// One: to the server its mounts are one client, which no delegation is recalled from for its own changes. It is
+	// no other machine to itself: such a cell is Same.
+	One bool
 }
+
+// Same is the cell of a client that is one with itself.
+const Same = "–"
 
 // Config says where the script runs.
 type Config struct {
+	Heading string
 	Clients []Client
 	// Backing is the same directory on the server.
 	Backing string
@@ -36,7 +54,7 @@ type Config struct {
 
 // Run runs the script with each client as A and each as B.
 func Run(t *testing.T, c Config) Table {
-	table := Table{{Heading}}
+	table := Table{{c.Heading}}
 	for _, a := range c.Clients {
 		for _, b := range c.Clients {
 			table[0] = append(table[0], a.Name+" → "+b.Name)
@@ -47,6 +65,10 @@ func Run(t *testing.T, c Config) Table {
 		t.Run(s.name, func(t *testing.T) {
 			for j, a := range c.Clients {
 				for k, b := range c.Clients {
+					if a.One && j == k {
+						row = append(row, Same)
+						continue
+					}
 					p := &pair{a: a, b: b, backing: c.Backing, name: fmt.Sprintf("%d.%d%d", i, j, k)}
 					cell := "failed"
 					t.Run(fmt.Sprintf("%s to %s", a.Name, b.Name), func(t *testing.T) {

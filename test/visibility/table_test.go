@@ -6,22 +6,37 @@ import (
 	"testing"
 )
 
-// TestDocument: the table that users read has a row for each situation, and a cell for each pair.
+// TestDocument: each table that users read has a row for each situation, and a cell for each pair.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/semantics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := Find(string(text), Heading)
-	if len(table) != len(situations)+1 {
-		t.Fatalf("%d rows for %d situations", len(table), len(situations))
-	}
-	for i, row := range table {
-		if len(row) != 5 || slices.Contains(row, "") {
-			t.Errorf("row %d is %q", i, row)
+	for _, heading := range []string{Heading, Heading4} {
+		table := Find(string(text), heading)
+		if len(table) != len(situations)+1 {
+			t.Errorf("%s: %d rows for %d situations", heading, len(table), len(situations))
+			continue
 		}
-		if i > 0 && row[0] != situations[i-1].name {
-			t.Errorf("row %d is %q, the situation %q", i, row[0], situations[i-1].name)
+		for i, row := range table {
+			if len(row) != 5 || slices.Contains(row, "") {
+				t.Errorf("row %d is %q", i, row)
+			}
+			if i > 0 && row[0] != situations[i-1].name {
+				t.Errorf("row %d is %q, the situation %q", i, row[0], situations[i-1].name)
+			}
+		}
+	}
+}
+
+// TestSooner: of words that say when, the earlier one is sooner.
+func TestSooner(t *testing.T) {
+	for _, c := range []struct {
+		cell, than string
+		want       bool
+	}{{AtOnce, AtOpen, true}, {AtOpen, Expired, true}, {AtOpen, AtOpen, false}, {Expired, AtOnce, false}, {AtOnce, "old", false}, {"old", Expired, false}} {
+		if got := Sooner(c.cell, c.than); got != c.want {
+			t.Errorf("%q than %q: %v", c.cell, c.than, got)
 		}
 	}
 }

@@ -33,5 +33,5 @@ func TestVisible(t *testing.T) {
 		Package: module + "test/knfsd/interop",
 		Args:    []string{"-test.run=^TestInsideVisible$"},
 		Env:     insideEnv(g, bin, documentEnv+"=/share/semantics.md"),
-	}, 10*time.Minute)
+	}, 5*time.Minute)
 }
