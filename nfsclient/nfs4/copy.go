@@ -146,7 +146,7 @@ func (f *copyOf) await(ctx context.Context, op *wire.Copy) error {
 	status := &wire.OffloadStatus{Stateid: op.Callback}
 	q := &request{op: "OFFLOAD_STATUS", at: 1}
 	q.Ops = []wire.Operation{&wire.PutFH{Handle: f.to}, status}
-	w := c.beginWait(f.to, op.Callback)
+	w := c.beginWait(&waiter{h: f.to, copy: op.Callback})
 	defer c.endWait(w)
 	for delay := firstPoll; ; delay = min(2*delay, lastPoll) {
 		err := w.pause(ctx, c, delay)

@@ -22,6 +22,9 @@
 // the stateid at the moment of sending. Calls that make state run to their end on a goroutine of their
 // own; if their caller gives up first, what they have made is given back.
 //
+// A lock stateid belongs to the opening through which its owner locked first. With nothing locked any more the owner goes on through the
+// opening that he uses then, under another lock-owner; with something locked that opening is widened to permit what he asks for.
+//
 // When the server has lost all state, after a restart, the session calls recover before other calls
 // go on: each opening is reclaimed, and then each of its locks. What cannot be reclaimed, for want of a credential of its
 // user too, is opened anew by who next uses it (revive), and so is what the server says to have revoked or expired. Locks are not

@@ -81,7 +81,7 @@ func (c *Client) callFor(ctx context.Context, r *session.Recovery, o *openState,
 // reclaim reclaims an opening; ok is false if the server does not have it any more. It is then
 // opened anew by who next uses it.
 func (c *Client) reclaim(ctx context.Context, r *session.Recovery, o *openState) (ok bool, err error) {
-	op := &wire.Open{Claim: wire.ClaimPrevious, Access: shareAccess(o.access)}
+	op := &wire.Open{Claim: wire.ClaimPrevious, Access: c.share(o)}
 	if done := c.reclaimDelegation(o, op, r.Epoch); done {
 		return true, nil
 	}

@@ -38,8 +38,11 @@ type scripted struct {
 	stateid map[[12]byte]state
 	revoked map[[12]byte]bool
 	busy    bool // locks are denied
-	log     []string
-	backSeq uint32
+	// lockless: no lock can be reclaimed. freed counts FREE_STATEIDs.
+	lockless bool
+	freed    int
+	log      []string
+	backSeq  uint32
 }
 
 // state is what a stateid stands for.
@@ -194,6 +197,9 @@ func (v *scripted) carryOut(op wire.Operation, h *nfsclient.Handle) wire.Status 
 			o.Denied.Type = wire.WriteLock
 			return wire.ErrDenied
 		}
+		if o.Reclaim && v.lockless {
+			return wire.ErrNoGrace
+		}
 		if o.New && v.stateid[o.OpenStateid.Other].kind != "open" {
 			return wire.ErrBadStateid
 		}
@@ -207,6 +213,7 @@ func (v *scripted) carryOut(op wire.Operation, h *nfsclient.Handle) wire.Status 
 			o.Statuses = append(o.Statuses, v.known(sid))
 		}
 	case *wire.FreeStateID:
+		v.freed++
 		delete(v.revoked, o.Stateid.Other)
 		delete(v.stateid, o.Stateid.Other)
 		if len(v.revoked) == 0 {

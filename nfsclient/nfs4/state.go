@@ -47,6 +47,8 @@ type openState struct {
 
 	// Guarded by stateTable.mu:
 	sid wire.Stateid
+	// wider is what it permits beside access, for locks, see widen.
+	wider nfsclient.OpenMode
 	// stale: the server does not know sid any more, and nobody has opened the file again.
 	stale bool
 	// lost is why the file cannot be opened again.
@@ -219,7 +221,7 @@ func (c *Client) openOwner(o *openState) wire.Owner {
 // attributes that are newer would outlive a change that took them away.
 func (c *Client) open(ctx context.Context, o *openState, op *wire.Open) (r nfsclient.Opened, err error) {
 	if op.Access == 0 {
-		op.Access = shareAccess(o.access)
+		op.Access = c.share(o)
 	}
 	rights := &wire.Access{Want: uint32(nfsclient.FileRights)}
 	q := &request{op: "OPEN", at: 1}

@@ -11,6 +11,8 @@ import (
 // waiter is a caller that waits for a lock of a file, or for the end of a copy into it.
 type waiter struct {
 	h nfsclient.Handle
+	// owner is that of the lock.
+	owner nfsclient.LockOwner
 	// copy is that copy's stateid; zero for a lock.
 	copy wire.Stateid
 	// Guarded by stateTable.mu: ended, how the copy has ended; told, that the server has called back since the last try, and wake, which ends
@@ -32,8 +34,7 @@ func waitType(exclusive, wait bool) wire.LockType {
 	return wire.ReadLockWait
 }
 
-func (c *Client) beginWait(h nfsclient.Handle, copied wire.Stateid) *waiter {
-	w := &waiter{h: h, copy: copied}
+func (c *Client) beginWait(w *waiter) *waiter {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	c.state.waiting[w] = struct{}{}
