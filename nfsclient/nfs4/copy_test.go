@@ -188,3 +188,60 @@ func TestCloneBlockSize(t *testing.T) {
 		}
 	}
 }
+
+// TestCopyLosesOne: the server has lost the state of the target alone. The source is not opened anew, with which its locks would be
+// given up.
+func TestCopyLosesOne(t *testing.T) {
+	f := newFake()
+	c, _ := mountFake(t, f, 2)
+	serial, gone := byte(0), [12]byte{}
+	opens := map[string]int{}
+	f.script(func(o wire.Operation) (wire.Status, bool) {
+		switch o := o.(type) {
+		case *wire.Open:
+			serial++
+			opens[o.Owner.Owner]++
+			o.Stateid = wire.Stateid{Seqid: 1, Other: [12]byte{serial}}
+		case *wire.Lock:
+			o.Stateid = wire.Stateid{Seqid: 1, Other: [12]byte{100}}
+		case *wire.Copy:
+			if o.To.Other == gone || o.From.Other == gone {
+				return wire.ErrBadStateid, true
+			}
+			o.Copied, o.ResConsecutive, o.ResSynchronous = o.Count, true, true
+		case *wire.TestStateID:
+			o.Statuses = nil
+			for _, sid := range o.Stateids {
+				st := wire.OK
+				if sid.Other == gone {
+					st = wire.ErrBadStateid
+				}
+				o.Statuses = append(o.Statuses, st)
+			}
+		default:
+			return wire.OK, false
+		}
+		return wire.OK, true
+	})
+	from, err := c.OpenFile(t.Context(), nfsclient.Cred{}, "from", nfsclient.OpenRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := c.OpenFile(t.Context(), nfsclient.Cred{}, "to", nfsclient.OpenWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetLock(t.Context(), nfsclient.Cred{}, "from", from.State, 1, nfsclient.Lock{Type: nfsclient.ReadLock, Last: 9}); err != nil {
+		t.Fatal(err)
+	}
+	gone = [12]byte{2}
+	if w, err := c.Copy(t.Context(), nfsclient.Cred{}, "from", from.State, 1, "to", to.State, 0, 100); err != nil || w.N != 100 {
+		t.Errorf("%+v, %v", w, err)
+	}
+	if a, b := opens["open 1"], opens["open 2"]; a != 1 || b != 2 {
+		t.Errorf("the source was opened %d times, the target %d times", a, b)
+	}
+	if n := c.Seen().Locks; n != 1 {
+		t.Errorf("%d locks are left", n)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -134,15 +135,44 @@ func (c *Client) carrying(ctx context.Context, cr nfsclient.Cred, q *request, wi
 		if tries == maxRevive || !isLost(err) {
 			return err
 		}
-		for _, w := range with {
-			if w.o == nil {
-				continue
-			}
+		for _, w := range c.lostAmong(ctx, with) {
 			if err := c.revive(ctx, w.o, *w.into); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// lostAmong are those whose state the server has lost, of a call that has failed for that. Of several the server is asked
+// which: with an opening that is revived its locks are given up.
+func (c *Client) lostAmong(ctx context.Context, with []carried) (lost []carried) {
+	test := &wire.TestStateID{}
+	c.state.mu.Lock()
+	with = slices.DeleteFunc(slices.Clone(with), func(w carried) bool { return w.o == nil })
+	for _, w := range with {
+		if w.o.stale {
+			lost = append(lost, w)
+		}
+		test.Stateids = append(test.Stateids, w.into.Latest())
+	}
+	c.state.mu.Unlock()
+	switch {
+	case len(lost) > 0:
+		return lost
+	case len(with) == 1:
+		return with
+	}
+	q := &request{op: "TEST_STATEID", at: 0}
+	q.Ops = []wire.Operation{test}
+	if c.do(ctx, c.cf.Cred, q) != nil {
+		return with
+	}
+	for i, st := range test.Statuses {
+		if lostState(st) {
+			lost = append(lost, with[i])
+		}
+	}
+	return lost
 }
 
 // isLost reports whether a call has failed for the state that it carried.
