@@ -15,7 +15,7 @@ import (
 const (
 	// maxDelegations bounds the delegations held; beyond it those used least recently are returned.
 	maxDelegations = 1000
-	// maxEarly bounds the recalls kept of delegations whose OPEN is not answered yet.
+	// maxEarly bounds the recalls kept of delegations whose OPEN is not answered yet, and the ends of copies whose COPY is not.
 	maxEarly = 16
 )
 

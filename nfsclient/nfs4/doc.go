@@ -54,7 +54,7 @@
 // # Goroutines and locks
 //
 // Close joins all of them. runFinish carries out a call that must not be left in between. runReturn returns delegations, and
-// giveBack one that a reclaimed opening brings and nobody keeps. runFree frees what the server has revoked. runKilled, runRecalled
+// giveBack one that a reclaimed opening brings and nobody keeps. runFree frees what the server has revoked, and stateids of no more use. runCancel ends a copy. runKilled, runRecalled
 // and runTell, and one of revive, tell the Watcher what is lost, so that no turn is held meanwhile. Close itself starts runReturnLast
 // and runClose, some of each.
 //

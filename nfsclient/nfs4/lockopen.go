@@ -80,7 +80,7 @@ func (c *Client) dropIdle(k lockKey) {
 		return
 	}
 	for w := range t.waiting {
-		if w.h == k.h && w.owner == k.owner && w.copy == (wire.Stateid{}) {
+		if w.h == k.h && w.owner == k.owner && !w.copies {
 			return
 		}
 	}

@@ -207,6 +207,14 @@ func (v *scripted) carryOut(op wire.Operation, h *nfsclient.Handle) wire.Status 
 	case *wire.LockU:
 		o.ResStateid = o.Stateid
 		delete(v.stateid, o.Stateid.Other)
+	case *wire.SaveFH:
+	case *wire.Copy:
+		if o.ResConsecutive, o.ResSynchronous = true, false; o.Synchronous {
+			return wire.ErrOffloadNoReqs
+		}
+		o.HasCallback, o.Callback = true, v.newState(state{*h, "copy", ""})
+	case *wire.OffloadStatus:
+		return v.known(o.Stateid)
 	case *wire.TestStateID:
 		o.Statuses = nil
 		for _, sid := range o.Stateids {
@@ -223,6 +231,13 @@ func (v *scripted) carryOut(op wire.Operation, h *nfsclient.Handle) wire.Status 
 		return nfsclient.ErrNotSupp
 	}
 	return wire.OK
+}
+
+// forget has the server not know a stateid any more.
+func (v *scripted) forget(sid wire.Stateid) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.stateid, sid.Other)
 }
 
 // stateidOf is that of a kind of state of a file; zero if there is none.
