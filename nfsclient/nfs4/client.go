@@ -186,6 +186,16 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 	}
 }
 
+// giving is do for a call that gives back what the server keeps for a user. If he has no credential any more it is made with
+// the mount's own: nobody else could take a lock that stays at the server, and what is open ends with the mount alone.
+func (c *Client) giving(ctx context.Context, cr nfsclient.Cred, q *request) error {
+	err := c.do(ctx, cr, q)
+	if errors.Is(err, transport.ErrNoCredential) {
+		return c.do(ctx, c.cf.Cred, q)
+	}
+	return err
+}
+
 // broken is the error for a reply that violates the protocol.
 func broken(op, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: server's answer has %s", op, &transport.Error{Fate: transport.Answered, Err: transport.ErrProtocol},

@@ -196,7 +196,7 @@ func (f *copyOf) runCancel(sid wire.Stateid) {
 	c := f.c
 	q := &request{op: "OFFLOAD_CANCEL", at: 1}
 	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: f.to}, &wire.OffloadCancel{Stateid: sid}}, true
-	if err := c.do(c.life, f.cr, q); err != nil && !isLost(err) {
+	if err := c.giving(c.life, f.cr, q); err != nil && !isLost(err) {
 		c.cf.Log.Info(fmt.Sprintf("%s: ending a copy: %v", c.cf.Host, settle(err)))
 	}
 }

@@ -354,7 +354,7 @@ func (c *Client) giveUp(ctx context.Context, d *delegation) {
 		ret.Stateid = d.sid
 		return nil
 	}
-	if err := c.do(ctx, d.cr, q); err != nil && !errors.Is(err, errNothing) && !isLost(err) {
+	if err := c.giving(ctx, d.cr, q); err != nil && !errors.Is(err, errNothing) && !isLost(err) {
 		c.cf.Log.Info(fmt.Sprintf("%s: returning a delegation: %v", c.cf.Host, settle(err)))
 	}
 	t.mu.Lock()

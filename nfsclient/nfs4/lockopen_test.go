@@ -67,3 +67,23 @@ func TestLockMoves(t *testing.T) {
 		t.Error("a lock is left")
 	}
 }
+
+// What could not be unlocked ends with the CLOSE: its owner is remembered no more.
+func TestLockEndsWithClose(t *testing.T) {
+	f := newFake()
+	c, _ := mountFake(t, f, 2)
+	o, err := c.OpenFile(t.Context(), someone, "file", nfsclient.OpenWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetLock(t.Context(), someone, "file", o.State, 1, nfsclient.Lock{Type: nfsclient.WriteLock, Last: 9}); err != nil {
+		t.Fatal(err)
+	}
+	f.script(func(o wire.Operation) (wire.Status, bool) { return nfsclient.ErrStale, o.Op() == wire.OpLockU })
+	if err := c.CloseFile(t.Context(), someone, "file", o.State); err != nil {
+		t.Error(err)
+	}
+	if n := c.Seen().Locks; n != 0 || len(c.state.locks) != 0 {
+		t.Errorf("%d locks of %d owners are remembered", n, len(c.state.locks))
+	}
+}

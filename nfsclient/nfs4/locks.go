@@ -358,7 +358,7 @@ func (c *Client) unlockTurn(ctx context.Context, cr nfsclient.Cred, l *lockState
 			op.Stateid = l.sid.Latest()
 			return nil
 		}
-		err := c.do(ctx, cr, q)
+		err := c.giving(ctx, cr, q)
 		if errors.Is(err, errNothing) {
 			return nil
 		}
@@ -411,6 +411,9 @@ func (c *Client) unlockAll(ctx context.Context, o *openState) {
 		}
 		if err := c.unlockTurn(ctx, o.cr, l, 0, ranges.End); err != nil {
 			c.cf.Log.Info(fmt.Sprintf("%s: giving back locks: %v", c.cf.Host, settle(err)))
+			t.mu.Lock()
+			l.known, l.set = false, nil // they end with the opening
+			t.mu.Unlock()
 		}
 		l.leave()
 	}

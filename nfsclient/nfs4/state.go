@@ -286,7 +286,7 @@ func (c *Client) took(ctx context.Context, o *openState, op *wire.Open, a *nfscl
 func (c *Client) giveBack(ctx context.Context, o *openState, sid wire.Stateid) {
 	q := &request{op: "DELEGRETURN", at: 1}
 	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: o.h}, &wire.DelegReturn{Stateid: sid}}, true
-	if err := c.do(ctx, o.cr, q); err != nil {
+	if err := c.giving(ctx, o.cr, q); err != nil {
 		c.cf.Log.Info(fmt.Sprintf("%s: returning a delegation: %v", c.cf.Host, err))
 	}
 }
@@ -390,7 +390,7 @@ func (c *Client) close(ctx context.Context, o *openState) error {
 	}
 	var err error
 	for tries := 0; ; tries++ {
-		err = c.do(ctx, o.cr, q)
+		err = c.giving(ctx, o.cr, q)
 		t.mu.Lock()
 		changed := !o.stale && o.sid != cl.Stateid
 		t.mu.Unlock()
