@@ -87,3 +87,25 @@ func TestLockEndsWithClose(t *testing.T) {
 		t.Errorf("%d locks of %d owners are remembered", n, len(c.state.locks))
 	}
 }
+
+// An opening may be widened while another owner locks through it. Its stateid is then a newer one, and nothing is lost.
+func TestLockWhileWidened(t *testing.T) {
+	f := newFake()
+	c, _ := mountFake(t, f, 2)
+	o, err := c.OpenFile(t.Context(), someone, "file", nfsclient.OpenWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.script(func(o wire.Operation) (wire.Status, bool) {
+		if l, ok := o.(*wire.Lock); ok && l.New && l.OpenStateid.Seqid != 0 {
+			return wire.ErrOldStateid, true
+		}
+		return wire.OK, false
+	})
+	if err := c.SetLock(t.Context(), someone, "file", o.State, 1, nfsclient.Lock{Type: nfsclient.WriteLock, Last: 9}); err != nil {
+		t.Error(err)
+	}
+	if n := f.count(wire.OpOpen); n != 1 {
+		t.Errorf("opened %d times", n)
+	}
+}

@@ -204,7 +204,7 @@ func (c *Client) lockTurn(ctx context.Context, cr nfsclient.Cred, k lockKey, o *
 			case o.stale:
 				return errStale
 			default:
-				op.OpenStateid, op.Owner = o.sid, c.lockOwner(l.name)
+				op.OpenStateid, op.Owner = o.sid.Latest(), c.lockOwner(l.name) // it may be widened meanwhile
 			}
 			return nil
 		}
