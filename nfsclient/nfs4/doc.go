@@ -23,7 +23,8 @@
 // own; if their caller gives up first, what they have made is given back.
 //
 // A lock stateid belongs to the opening through which its owner locked first. With nothing locked any more the owner goes on through the
-// opening that he uses then, under another lock-owner; with something locked that opening is widened to permit what he asks for.
+// opening that he uses then, under another lock-owner; with something locked the first is widened to permit what he asks for, and stays open
+// at the server (linger) if it is closed while he has others.
 //
 // When the server has lost all state, after a restart, the session calls recover before other calls
 // go on: each opening is reclaimed, and then each of its locks. What cannot be reclaimed, for want of a credential of its

@@ -2,6 +2,7 @@ package nfs4
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
@@ -20,8 +21,58 @@ func (c *Client) move(l *lockState, o *openState) (dead []wire.Stateid) {
 		dead = []wire.Stateid{l.sid}
 		l.known, l.name = false, c.lockers.Add(1) // a lock-owner may be bound to its first opening
 	}
-	l.open = nil
+	l.open, l.through = nil, nil
 	return dead
+}
+
+// use notes that something was locked through o; stateTable.mu is held.
+func (l *lockState) use(o *openState) {
+	switch {
+	case !l.known:
+		l.open = o
+	case l.open != o:
+		if l.through == nil {
+			l.through = map[*openState]struct{}{}
+		}
+		l.through[o] = struct{}{}
+	}
+}
+
+// linger reports whether o must stay open at the server, though it is closed here: the stateid of locks belongs to it whose owner has
+// locked through another opening, too.
+func (c *Client) linger(o *openState) bool {
+	t := &c.state
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	needed := false
+	for _, l := range t.locks {
+		delete(l.through, o)
+		needed = needed || l.open == o && len(l.set) > 0 && len(l.through) > 0
+	}
+	if needed = needed && !t.closed; needed {
+		t.lingering[o] = struct{}{}
+	} else {
+		delete(t.lingering, o)
+	}
+	return needed
+}
+
+// closeLingering closes openings of a file that have lingered, and are not needed any more.
+func (c *Client) closeLingering(ctx context.Context, h nfsclient.Handle) {
+	t := &c.state
+	t.mu.Lock()
+	var all []*openState
+	for o := range t.lingering {
+		if o.h == h {
+			all = append(all, o)
+		}
+	}
+	t.mu.Unlock()
+	for _, o := range all {
+		if err := c.closeTurn(ctx, o); err != nil {
+			c.cf.Log.Info(fmt.Sprintf("%s: closing a file at the server: %v", c.cf.Host, settle(err)))
+		}
+	}
 }
 
 // narrower is the opening through which l is locked, if it does not permit what o does; nil otherwise. What is locked would be lost if

@@ -30,11 +30,13 @@ type lockState struct {
 	turn chan struct{}
 
 	// Guarded by stateTable.mu; open and known are written by who has the turn, or in a recovery:
-	// open is the opening through which the lock stateid was made, sid that stateid, if known.
-	open  *openState
-	sid   wire.Stateid
-	known bool
-	set   ranges.Set
+	// open is the opening through which the lock stateid was made, sid that stateid, if known. through are other openings, not closed yet,
+	// through which its owner has locked since; usually nil.
+	open    *openState
+	through map[*openState]struct{}
+	sid     wire.Stateid
+	known   bool
+	set     ranges.Set
 	// losses counts how often locks of this owner were lost; told is closed when the Watcher has been
 	// told of the last, and then nil.
 	losses uint64
@@ -116,6 +118,7 @@ func (c *Client) setLock(ctx context.Context, cr nfsclient.Cred, k lockKey, o *o
 	if l.Type == nfsclient.Unlocked {
 		return c.surely(ctx, func(ctx context.Context) error {
 			defer c.dropIdle(k)
+			defer c.closeLingering(ctx, k.h)
 			return settle(c.unlock(ctx, cr, k, l.First, l.Last))
 		}, nil)
 	}
@@ -227,9 +230,7 @@ func (c *Client) lockTurn(ctx context.Context, cr nfsclient.Cred, k lockKey, o *
 			continue
 		}
 		before = l.set
-		if !l.known {
-			l.open = o
-		}
+		l.use(o)
 		l.sid, l.known = op.Stateid, true
 		l.set = l.set.Lock(r)
 		t.mu.Unlock()
@@ -261,7 +262,7 @@ func (l *lockState) lose(gone []lockLoss) []lockLoss {
 		l.told = make(chan struct{})
 		gone = append(gone, lockLoss{l.lockKey, l.told})
 	}
-	l.known, l.set, l.open = false, nil, nil
+	l.known, l.set, l.open, l.through = false, nil, nil, nil
 	l.losses++
 	return gone
 }

@@ -19,7 +19,9 @@ type stateTable struct {
 	closed bool
 	opens  map[*openState]struct{}
 	locks  map[lockKey]*lockState
-	delegs delegTable
+	// lingering are openings that are closed but for the locks that others go on using, see linger.
+	lingering map[*openState]struct{}
+	delegs    delegTable
 	// waiting are those whom the server may call back for.
 	waiting map[*waiter]struct{}
 }
@@ -360,8 +362,15 @@ func (c *Client) closeLogged(ctx context.Context, o *openState) {
 	}
 }
 
-// close gives back the locks that were taken through o, and o.
+// close gives back the locks that were taken through o, and o, and what has lingered for o.
 func (c *Client) close(ctx context.Context, o *openState) error {
+	err := c.closeTurn(ctx, o)
+	c.closeLingering(ctx, o.h)
+	return err
+}
+
+// closeTurn is close for o alone.
+func (c *Client) closeTurn(ctx context.Context, o *openState) error {
 	select {
 	case o.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -372,7 +381,7 @@ func (c *Client) close(ctx context.Context, o *openState) error {
 	t.mu.Lock()
 	_, open := t.opens[o]
 	t.mu.Unlock()
-	if !open || c.closeLocal(o, transport.ErrClosed) {
+	if !open || c.closeLocal(o, transport.ErrClosed) || c.linger(o) {
 		return nil
 	}
 	c.unlockAll(ctx, o)
