@@ -20,7 +20,7 @@
 // Each OpenFile and Create has an open-owner of its own, so that one opening never changes another's
 // stateid, and files are opened by handle (CLAIM_FH): no name can be renamed in between. A call puts in
 // the stateid at the moment of sending. Calls that make state run to their end on a goroutine of their
-// own; if their caller gives up first, what they have made is given back.
+// own, once they are sent; if their caller gives up first, what they have made is given back.
 //
 // A lock stateid belongs to the opening through which its owner locked first. With nothing locked any more the owner goes on through the
 // opening that he uses then, under another lock-owner; with something locked the first is widened to permit what he asks for, and stays open

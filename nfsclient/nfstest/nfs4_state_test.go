@@ -400,7 +400,7 @@ func reopened4(a, b *user4, h nfsclient.Handle) {
 	ctx := a.Context()
 	first, second := a.open(h, nfsclient.OpenRead), a.open(h, nfsclient.OpenRead|nfsclient.OpenWrite)
 	opens := a.c.Seen().Opens - 1 // without the first, in the end
-	for range 2 { // and back again
+	for range 2 {                 // and back again
 		a.must(a.set(ctx, h, first, owner, nfsclient.ReadLock, 0, 9))
 		a.must(a.set(ctx, h, first, owner, nfsclient.Unlocked, 0, toEnd))
 		a.must(a.set(ctx, h, second, owner, nfsclient.WriteLock, 0, 9))
