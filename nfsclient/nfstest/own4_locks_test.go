@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
+	"github.com/rdmafs/rdmafs/nfsclient/nfs4/wire"
 	"github.com/rdmafs/rdmafs/test/nfsd"
 )
 
@@ -39,6 +40,33 @@ func TestOwn4RestartLingering(t *testing.T) {
 			o.Errorf("without locks %d files are open at the server", n.Opens)
 		}
 		a.close(h, second)
+		if n := o.s.State().Counts(); n.Opens != 0 || n.Locks != 0 {
+			o.Errorf("left: %+v", n)
+		}
+	})
+}
+
+// TestOwn4ReclaimedInPart: of an owner's locks one cannot be reclaimed. He is told, and nothing of the others stays at the server.
+func TestOwn4ReclaimedInPart(t *testing.T) {
+	onOwn4(t, nfsd.Config{}, func(o *own4) {
+		a, b := o.user(o.T), o.user(o.T)
+		ctx := o.Context()
+		h, st := a.create("in-part")
+		a.must(a.set(ctx, h, st, 7, nfsclient.ReadLock, 0, 9))
+		a.must(a.set(ctx, h, st, 7, nfsclient.WriteLock, 20, 29))
+		o.script.Fail(wire.OpLock, wire.ErrReclaimConflict, 2, 1)
+		o.script.Restart(true)
+		_, err := a.c.GetAttr(ctx, nfsclient.Cred{}, h)
+		a.must(err)
+		o.script.Clear()
+		o.s.State().EndGrace()
+		o.eventually("the owner was told", func() bool { return a.lost.of(7) != nil })
+		for _, at := range []uint64{0, 20} {
+			if !b.free(h, 1, nfsclient.WriteLock, at, at+9) {
+				o.Errorf("the lost lock at %d is there", at)
+			}
+		}
+		a.close(h, st)
 		if n := o.s.State().Counts(); n.Opens != 0 || n.Locks != 0 {
 			o.Errorf("left: %+v", n)
 		}
