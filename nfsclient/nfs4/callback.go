@@ -81,7 +81,7 @@ func (c *Client) runKilled(d *delegation) {
 	c.runRecalled(d)
 	q := &request{op: "FREE_STATEID", at: 0}
 	q.Ops, q.Cache = []wire.Operation{&wire.FreeStateID{Stateid: d.sid}}, true
-	if err := c.do(c.life, d.cr, q); err != nil && !isLost(err) {
+	if err := c.giving(c.life, d.cr, q); err != nil && !isLost(err) {
 		c.cf.Log.Info(fmt.Sprintf("%s: freeing a revoked delegation: %v", c.cf.Host, settle(err)))
 	}
 }

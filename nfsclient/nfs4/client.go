@@ -159,12 +159,13 @@ func (e *statusError) Error() string { return fmt.Sprintf("%s: %v", e.op, e.stat
 func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 	q.sys = c.cf.sys(cr)
 	q.Cred = &q.sys
+	q.Wait = unsentOf(ctx)
 	scarce := 0
 	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
 		if err := c.ses.Do(ctx, &q.Call); err != nil {
 			return fmt.Errorf("%s: %w", q.op, err)
 		}
-		q.again = q.again || q.Repeated
+		q.again, q.Wait = q.again || q.Repeated, nil
 		if q.has(q.at) {
 			return nil
 		}
@@ -186,6 +187,16 @@ func (c *Client) do(ctx context.Context, cr nfsclient.Cred, q *request) error {
 	}
 }
 
+// giving is do for a call that gives back what the server keeps for a user. If he has no credential any more it is made with
+// the mount's own: nobody else could take a lock that stays at the server, and what is open ends with the mount alone.
+func (c *Client) giving(ctx context.Context, cr nfsclient.Cred, q *request) error {
+	err := c.do(ctx, cr, q)
+	if errors.Is(err, transport.ErrNoCredential) {
+		return c.do(ctx, c.cf.Cred, q)
+	}
+	return err
+}
+
 // broken is the error for a reply that violates the protocol.
 func broken(op, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: server's answer has %s", op, &transport.Error{Fate: transport.Answered, Err: transport.ErrProtocol},
@@ -198,13 +209,32 @@ func answered(err error) bool {
 	return ok
 }
 
+// unsent is the context of who may give up the first call of a finish until that is sent.
+type unsent struct {
+	ctx  context.Context
+	over atomic.Bool
+}
+
+// unsentKey is the key of a context's value, an *unsent.
+type unsentKey struct{}
+
+// unsentOf is whose patience a call waits with until it is sent, nil if that makes no difference.
+func unsentOf(ctx context.Context) context.Context {
+	if u, _ := ctx.Value(unsentKey{}).(*unsent); u != nil && u.over.CompareAndSwap(false, true) {
+		return u.ctx
+	}
+	return nil
+}
+
 // finish runs f to its end, even if ctx ends before; it then returns ctx's error, and undo is run
-// if f succeeds all the same. A call that makes state at the server must not be left in between.
+// if f succeeds all the same. A call that makes state at the server must not be left in between. Before f's first call is sent f ends
+// with ctx: a silent server would else collect the calls of all who have given up.
 func (c *Client) finish(ctx context.Context, f func(ctx context.Context) error, undo func(ctx context.Context)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return c.surely(ctx, f, undo)
+	u := &unsent{ctx: ctx}
+	return c.surely(ctx, func(life context.Context) error { return f(context.WithValue(life, unsentKey{}, u)) }, undo)
 }
 
 // surely is finish for what is to be done even if ctx has ended already: to give something back.

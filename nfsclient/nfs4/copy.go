@@ -2,7 +2,6 @@ package nfs4
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"syscall"
@@ -103,53 +102,62 @@ func (f *copyOf) clone(ctx context.Context, r *nfsclient.WriteResult) (ok bool, 
 // copy is COPY (RFC 7862 section 15.2). A copy that is over when it is answered is asked for, unless the server has
 // said that it has only others.
 func (f *copyOf) copy(ctx context.Context, r *nfsclient.WriteResult) error {
-	c := f.c
 	for tries := 0; ; tries++ {
-		op := &wire.Copy{FromOffset: f.fromOff, ToOffset: f.toOff, Count: f.n, Consecutive: true, Synchronous: !c.copies.async.Load()}
-		q := &request{op: "COPY", at: 3}
-		q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: f.from}, &wire.SaveFH{}, &wire.PutFH{Handle: f.to}, op, c.getattr()}, true
-		err := c.carrying(ctx, f.cr, q, []carried{{f.src, &op.From}, {f.dst, &op.To}})
-		r.Wcc.After.Attr, r.Wcc.After.Set = c.postOf(q, 4)
-		switch {
-		case q.Status == wire.ErrOffloadNoReqs && err != nil:
-			if !op.Synchronous || op.ResSynchronous || !op.ResConsecutive {
-				return nfsclient.ErrNotSupported
-			}
-			c.copies.async.Store(true)
-			continue
-		case err != nil:
+		again, err := f.copyOnce(ctx, r)
+		if !again || tries > maxRevive {
 			return err
 		}
-		if op.HasCallback {
-			err := f.await(ctx, op)
-			if isLost(err) && tries < maxRevive {
-				continue // the server has forgotten the copy in a restart
-			}
-			if err != nil {
-				return err
-			}
-			// Of a later moment than these attributes.
-			r.Wcc.After.Set = false
-		}
-		if op.Copied > f.n {
-			return broken("COPY", "%d bytes copied of %d", op.Copied, f.n)
-		}
-		r.N, r.Committed, r.Verifier = int(op.Copied), op.Committed, op.Verifier
-		return nil
 	}
+}
+
+// copyOnce is copy in one try; again, with the error if it was the last, has it made once more.
+func (f *copyOf) copyOnce(ctx context.Context, r *nfsclient.WriteResult) (again bool, err error) {
+	c := f.c
+	w := c.beginWait(&waiter{h: f.to, copies: true}) // CB_OFFLOAD may overtake the answer
+	defer c.endWait(w)
+	op := &wire.Copy{FromOffset: f.fromOff, ToOffset: f.toOff, Count: f.n, Consecutive: true, Synchronous: !c.copies.async.Load()}
+	q := &request{op: "COPY", at: 3}
+	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: f.from}, &wire.SaveFH{}, &wire.PutFH{Handle: f.to}, op, c.getattr()}, true
+	err = c.carrying(ctx, f.cr, q, []carried{{f.src, &op.From}, {f.dst, &op.To}})
+	r.Wcc.After.Attr, r.Wcc.After.Set = c.postOf(q, 4)
+	switch {
+	case q.Status == wire.ErrOffloadNoReqs && err != nil:
+		if !op.Synchronous || op.ResSynchronous || !op.ResConsecutive {
+			return false, nfsclient.ErrNotSupported
+		}
+		c.copies.async.Store(true)
+		return true, nfsclient.ErrNotSupported
+	case err != nil:
+		return false, err
+	}
+	if op.HasCallback {
+		c.copying(w, op.Callback)
+		if err := f.await(ctx, w, op); err != nil {
+			return isLost(err), err // the server has forgotten the copy in a restart
+		}
+		// Of a later moment than these attributes.
+		r.Wcc.After.Set = false
+	}
+	if op.Copied > f.n {
+		return false, broken("COPY", "%d bytes copied of %d", op.Copied, f.n)
+	}
+	r.N, r.Committed, r.Verifier = int(op.Copied), op.Committed, op.Verifier
+	return false, nil
 }
 
 // await waits for the end of a copy that goes on after it was answered, until the server calls back, and by asking for
 // it: CB_OFFLOAD may be lost. What was copied by then is put into op; how stable it is only the callback says.
-func (f *copyOf) await(ctx context.Context, op *wire.Copy) error {
+func (f *copyOf) await(ctx context.Context, w *waiter, op *wire.Copy) error {
 	c := f.c
 	status := &wire.OffloadStatus{Stateid: op.Callback}
 	q := &request{op: "OFFLOAD_STATUS", at: 1}
 	q.Ops = []wire.Operation{&wire.PutFH{Handle: f.to}, status}
-	w := c.beginWait(f.to, op.Callback)
-	defer c.endWait(w)
 	for delay := firstPoll; ; delay = min(2*delay, lastPoll) {
 		err := w.pause(ctx, c, delay)
+		if err == nil && c.outcome(w) == nil {
+			err = c.do(ctx, f.cr, q)
+		}
+		// Once a server has called back it may not know the copy any more.
 		if end := c.outcome(w); end != nil {
 			if end.Outcome != wire.OK {
 				return statusOf("COPY", end.Outcome)
@@ -157,11 +165,9 @@ func (f *copyOf) await(ctx context.Context, op *wire.Copy) error {
 			op.Copied, op.Committed, op.Verifier = end.Copied, end.Committed, end.Verifier
 			return nil
 		}
-		if err == nil {
-			err = c.do(ctx, f.cr, q)
-		}
 		if gone := ctx.Err(); gone != nil {
-			return errors.Join(gone, f.cancel(ctx, op))
+			f.cancel(op.Callback)
+			return gone
 		}
 		if err != nil {
 			if st, _ := nfsclient.StatusOf(err); st == nfsclient.ErrNotSupp {
@@ -180,14 +186,17 @@ func (f *copyOf) await(ctx context.Context, op *wire.Copy) error {
 	}
 }
 
-// cancel ends a copy that nobody waits for any more. One that is over already is none to the server.
-func (f *copyOf) cancel(ctx context.Context, op *wire.Copy) error {
-	return f.c.surely(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		q := &request{op: "OFFLOAD_CANCEL", at: 1}
-		q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: f.to}, &wire.OffloadCancel{Stateid: op.Callback}}, true
-		if err := f.c.do(ctx, f.cr, q); err != nil && !isLost(err) {
-			return settle(err)
-		}
-		return nil
-	}, nil)
+// cancel ends a copy that nobody waits for any more, in the background: the server may be silent. One that is over already is none to
+// the server.
+func (f *copyOf) cancel(sid wire.Stateid) {
+	f.c.state.spawn(&f.c.running, func() { f.runCancel(sid) })
+}
+
+func (f *copyOf) runCancel(sid wire.Stateid) {
+	c := f.c
+	q := &request{op: "OFFLOAD_CANCEL", at: 1}
+	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: f.to}, &wire.OffloadCancel{Stateid: sid}}, true
+	if err := c.giving(c.life, f.cr, q); err != nil && !isLost(err) {
+		c.cf.Log.Info(fmt.Sprintf("%s: ending a copy: %v", c.cf.Host, settle(err)))
+	}
 }

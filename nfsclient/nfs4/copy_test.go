@@ -20,6 +20,7 @@ type copyRig struct {
 	clone    func(o *wire.Clone) wire.Status
 	copy     func(o *wire.Copy) wire.Status
 	status   func(o *wire.OffloadStatus) wire.Status
+	cancel   func(o *wire.OffloadCancel) wire.Status
 }
 
 func newCopyRig(t *testing.T) *copyRig {
@@ -46,6 +47,8 @@ func newCopyRig(t *testing.T) *copyRig {
 			return wire.OK, true
 		case *wire.OffloadStatus:
 			return r.status(o), true
+		case *wire.OffloadCancel:
+			return r.cancel(o), true
 		}
 		return wire.OK, false
 	})
@@ -151,7 +154,7 @@ func TestCopyAsynchronous(t *testing.T) {
 	}
 }
 
-// TestCopyCanceled: a copy that goes on is ended at the server when nobody waits for it any more.
+// TestCopyCanceled: a copy that goes on is ended at the server when nobody waits for it any more; nor does anybody wait for that.
 func TestCopyCanceled(t *testing.T) {
 	r := newCopyRig(t)
 	r.copy = func(o *wire.Copy) wire.Status {
@@ -159,6 +162,17 @@ func TestCopyCanceled(t *testing.T) {
 		return wire.OK
 	}
 	r.status = func(*wire.OffloadStatus) wire.Status { return wire.OK }
+	// Until the caller has gone the server is too busy for OFFLOAD_CANCEL.
+	returned, ended := make(chan struct{}), make(chan struct{})
+	r.cancel = func(o *wire.OffloadCancel) wire.Status {
+		select {
+		case <-returned:
+			close(ended)
+			return wire.OK
+		default:
+			return wire.ErrDelay
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
 	sleep := r.c.sleep
@@ -171,9 +185,8 @@ func TestCopyCanceled(t *testing.T) {
 	if _, err := r.do(ctx, 1, 0, 10000); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: %v", err)
 	}
-	if n := r.f.count(wire.OpOffloadCancel); n != 1 {
-		t.Errorf("%d OFFLOAD_CANCELs", n)
-	}
+	close(returned)
+	<-ended
 }
 
 // TestCloneBlockSize: a server's own block size is obeyed.
@@ -186,5 +199,62 @@ func TestCloneBlockSize(t *testing.T) {
 		if f := (&copyOf{c: c, fromOff: off}); f.whole() != whole {
 			t.Errorf("at %d: %v", off, !whole)
 		}
+	}
+}
+
+// TestCopyLosesOne: the server has lost the state of the target alone. The source is not opened anew, with which its locks would be
+// given up.
+func TestCopyLosesOne(t *testing.T) {
+	f := newFake()
+	c, _ := mountFake(t, f, 2)
+	serial, gone := byte(0), [12]byte{}
+	opens := map[string]int{}
+	f.script(func(o wire.Operation) (wire.Status, bool) {
+		switch o := o.(type) {
+		case *wire.Open:
+			serial++
+			opens[o.Owner.Owner]++
+			o.Stateid = wire.Stateid{Seqid: 1, Other: [12]byte{serial}}
+		case *wire.Lock:
+			o.Stateid = wire.Stateid{Seqid: 1, Other: [12]byte{100}}
+		case *wire.Copy:
+			if o.To.Other == gone || o.From.Other == gone {
+				return wire.ErrBadStateid, true
+			}
+			o.Copied, o.ResConsecutive, o.ResSynchronous = o.Count, true, true
+		case *wire.TestStateID:
+			o.Statuses = nil
+			for _, sid := range o.Stateids {
+				st := wire.OK
+				if sid.Other == gone {
+					st = wire.ErrBadStateid
+				}
+				o.Statuses = append(o.Statuses, st)
+			}
+		default:
+			return wire.OK, false
+		}
+		return wire.OK, true
+	})
+	from, err := c.OpenFile(t.Context(), nfsclient.Cred{}, "from", nfsclient.OpenRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := c.OpenFile(t.Context(), nfsclient.Cred{}, "to", nfsclient.OpenWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetLock(t.Context(), nfsclient.Cred{}, "from", from.State, 1, nfsclient.Lock{Type: nfsclient.ReadLock, Last: 9}); err != nil {
+		t.Fatal(err)
+	}
+	gone = [12]byte{2}
+	if w, err := c.Copy(t.Context(), nfsclient.Cred{}, "from", from.State, 1, "to", to.State, 0, 100); err != nil || w.N != 100 {
+		t.Errorf("%+v, %v", w, err)
+	}
+	if a, b := opens["open 1"], opens["open 2"]; a != 1 || b != 2 {
+		t.Errorf("the source was opened %d times, the target %d times", a, b)
+	}
+	if n := c.Seen().Locks; n != 1 {
+		t.Errorf("%d locks are left", n)
 	}
 }

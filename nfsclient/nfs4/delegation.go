@@ -15,7 +15,7 @@ import (
 const (
 	// maxDelegations bounds the delegations held; beyond it those used least recently are returned.
 	maxDelegations = 1000
-	// maxEarly bounds the recalls kept of delegations whose OPEN is not answered yet.
+	// maxEarly bounds the recalls kept of delegations whose OPEN is not answered yet, and the ends of copies whose COPY is not.
 	maxEarly = 16
 )
 
@@ -354,7 +354,7 @@ func (c *Client) giveUp(ctx context.Context, d *delegation) {
 		ret.Stateid = d.sid
 		return nil
 	}
-	if err := c.do(ctx, d.cr, q); err != nil && !errors.Is(err, errNothing) && !isLost(err) {
+	if err := c.giving(ctx, d.cr, q); err != nil && !errors.Is(err, errNothing) && !isLost(err) {
 		c.cf.Log.Info(fmt.Sprintf("%s: returning a delegation: %v", c.cf.Host, settle(err)))
 	}
 	t.mu.Lock()

@@ -277,17 +277,63 @@ func TestOffload(t *testing.T) {
 		return ctx.Err()
 	}
 	f := copyOf{c: r.c, cr: someone, to: "to"}
+	await := func(op *wire.Copy) error {
+		w := r.c.beginWait(&waiter{h: "to", copies: true})
+		defer r.c.endWait(w)
+		r.c.copying(w, op.Callback)
+		return f.await(t.Context(), w, op)
+	}
 	op := &wire.Copy{Callback: sid}
-	r.must(f.await(t.Context(), op))
+	r.must(await(op))
 	if op.Copied != 99 || op.Committed != nfsclient.FileSync || op.Verifier != end.Verifier {
 		t.Errorf("%+v", op)
 	}
 	end = &wire.CBOffload{Handle: "to", Stateid: sid, Outcome: nfsclient.ErrNoSpace, Copied: 3}
-	if st, _ := nfsclient.StatusOf(f.await(t.Context(), &wire.Copy{Callback: sid})); st != nfsclient.ErrNoSpace {
+	if st, _ := nfsclient.StatusOf(await(&wire.Copy{Callback: sid})); st != nfsclient.ErrNoSpace {
 		t.Errorf("of a copy that has failed: %d", st)
 	}
 	if len(r.c.state.waiting) != 0 {
 		t.Error("somebody still waits")
+	}
+}
+
+// The end of a copy may be told before its COPY is answered, or while it is asked for. The server then knows it no more.
+func TestOffloadOvertakes(t *testing.T) {
+	for _, before := range []wire.Op{wire.OpCopy, wire.OpOffloadStatus} {
+		t.Run(before.String(), func(t *testing.T) {
+			r := newRig4(t)
+			from, to := r.open("from", nfsclient.OpenRead|nfsclient.OpenWrite), r.open("to", nfsclient.OpenWrite)
+			r.v.answered = func(c *wire.Compound) {
+				last := c.Ops[c.Done-1]
+				if len(c.Ops) > 4 && c.Ops[4].Op() == wire.OpCopy {
+					last = c.Ops[4]
+				}
+				sid := r.v.stateidOf("to", "copy")
+				if last.Op() != before || sid == (wire.Stateid{}) {
+					return
+				}
+				if r.v.forget(sid); before == wire.OpOffloadStatus {
+					c.Status = wire.ErrBadStateid
+				}
+				end := &wire.CBOffload{Handle: "to", Stateid: sid, Copied: 99, Committed: nfsclient.FileSync, Verifier: nfsclient.Verifier{1}}
+				if st := r.v.callback(t, end); st != wire.OK {
+					t.Errorf("CB_OFFLOAD: %d", st)
+				}
+			}
+			r.v.calls()
+			w, err := r.c.Copy(t.Context(), someone, "from", from, 1, "to", to, 1, 100)
+			r.must(err)
+			if w.N != 99 || w.Committed != nfsclient.FileSync || w.Verifier != (nfsclient.Verifier{1}) {
+				t.Errorf("%+v", w)
+			}
+			want := "SAVEFH COPY SAVEFH COPY" // the first of which the server refuses to make while it is waited for
+			if before == wire.OpOffloadStatus {
+				want += " OFFLOAD_STATUS"
+			}
+			r.made(want)
+			r.close("from", from)
+			r.close("to", to)
+		})
 	}
 }
 

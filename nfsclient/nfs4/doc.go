@@ -20,7 +20,11 @@
 // Each OpenFile and Create has an open-owner of its own, so that one opening never changes another's
 // stateid, and files are opened by handle (CLAIM_FH): no name can be renamed in between. A call puts in
 // the stateid at the moment of sending. Calls that make state run to their end on a goroutine of their
-// own; if their caller gives up first, what they have made is given back.
+// own, once they are sent; if their caller gives up first, what they have made is given back.
+//
+// A lock stateid belongs to the opening through which its owner locked first. With nothing locked any more the owner goes on through the
+// opening that he uses then, under another lock-owner; with something locked the first is widened to permit what he asks for, and stays open
+// at the server (linger) if it is closed while he has others.
 //
 // When the server has lost all state, after a restart, the session calls recover before other calls
 // go on: each opening is reclaimed, and then each of its locks. What cannot be reclaimed, for want of a credential of its
@@ -51,7 +55,7 @@
 // # Goroutines and locks
 //
 // Close joins all of them. runFinish carries out a call that must not be left in between. runReturn returns delegations, and
-// giveBack one that a reclaimed opening brings and nobody keeps. runFree frees what the server has revoked. runKilled, runRecalled
+// giveBack one that a reclaimed opening brings and nobody keeps. runFree frees what the server has revoked, and stateids of no more use. runCancel ends a copy. runKilled, runRecalled
 // and runTell, and one of revive, tell the Watcher what is lost, so that no turn is held meanwhile. Close itself starts runReturnLast
 // and runClose, some of each.
 //

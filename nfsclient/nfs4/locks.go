@@ -30,13 +30,15 @@ type lockState struct {
 	turn chan struct{}
 
 	// Guarded by stateTable.mu; open and known are written by who has the turn, or in a recovery:
-	// open is the opening through which the lock stateid was made, sid that stateid, if known.
-	open  *openState
-	sid   wire.Stateid
-	known bool
-	set   ranges.Set
+	// open is the opening through which the lock stateid was made, sid that stateid, if known. through are other openings, not closed yet,
+	// through which its owner has locked since; usually nil.
+	open    *openState
+	through map[*openState]struct{}
+	sid     wire.Stateid
+	known   bool
+	set     ranges.Set
 	// losses counts how often locks of this owner were lost; told is closed when the Watcher has been
-	// told of the last.
+	// told of the last, and then nil.
 	losses uint64
 	told   chan struct{}
 }
@@ -114,13 +116,18 @@ func (c *Client) SetLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Han
 // setLock is SetLock. With wait the server is told that the lock is waited for.
 func (c *Client) setLock(ctx context.Context, cr nfsclient.Cred, k lockKey, o *openState, l nfsclient.Lock, wait bool) error {
 	if l.Type == nfsclient.Unlocked {
-		return c.surely(ctx, func(ctx context.Context) error { return settle(c.unlock(ctx, cr, k, l.First, l.Last)) }, nil)
+		return c.surely(ctx, func(ctx context.Context) error {
+			defer c.dropIdle(k)
+			defer c.closeLingering(ctx, k.h)
+			return settle(c.unlock(ctx, cr, k, l.First, l.Last))
+		}, nil)
 	}
 	if o == nil {
 		return fmt.Errorf("LOCK: the file is not open: %w", syscall.EBADF)
 	}
 	var before ranges.Set
 	return c.finish(ctx, func(ctx context.Context) (err error) {
+		defer c.dropIdle(k)
 		if err := c.openAtServer(ctx, o); err != nil {
 			return settle(err)
 		}
@@ -129,7 +136,10 @@ func (c *Client) setLock(ctx context.Context, cr nfsclient.Cred, k lockKey, o *o
 			c.awaitTold(k)
 		}
 		return settle(err)
-	}, func(ctx context.Context) { c.restore(ctx, cr, k, o, l, before) })
+	}, func(ctx context.Context) {
+		c.restore(ctx, cr, k, o, l, before)
+		c.dropIdle(k)
+	})
 }
 
 // restore takes back a lock whose caller does not want it any more: what was held before in its
@@ -156,13 +166,30 @@ func (c *Client) restore(ctx context.Context, cr nfsclient.Cred, k lockKey, o *o
 
 // lock takes a lock, and returns what the owner had before.
 func (c *Client) lock(ctx context.Context, cr nfsclient.Cred, k lockKey, o *openState, r ranges.Range, wait bool) (before ranges.Set, err error) {
+	for tries := 0; ; tries++ {
+		before, narrow, err := c.lockTurn(ctx, cr, k, o, r, wait)
+		if narrow == nil || tries == maxRevive {
+			return before, err
+		}
+		if err := c.widen(ctx, narrow, o.access); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lockTurn is lock in one turn of the owner's. narrow, with an error, is the opening that does not permit the lock, see widen.
+func (c *Client) lockTurn(ctx context.Context, cr nfsclient.Cred, k lockKey, o *openState, r ranges.Range, wait bool) (before ranges.Set, narrow *openState, err error) {
 	l, err := c.enter(ctx, k)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer l.leave()
 	t := &c.state
 	for tries := 0; ; tries++ {
+		t.mu.Lock()
+		dead := c.move(l, o)
+		t.mu.Unlock()
+		c.free(dead)
 		op := &wire.Lock{Type: waitType(r.Exclusive, wait), Offset: r.First, Length: length(r.First, r.Last)}
 		q := &request{op: "LOCK", at: 1}
 		q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: k.h}, op}, true
@@ -180,19 +207,22 @@ func (c *Client) lock(ctx context.Context, cr nfsclient.Cred, k lockKey, o *open
 			case o.stale:
 				return errStale
 			default:
-				op.OpenStateid, op.Owner = o.sid, c.lockOwner(l.name)
+				op.OpenStateid, op.Owner = o.sid.Latest(), c.lockOwner(l.name) // it may be widened meanwhile
 			}
 			return nil
 		}
 		err := c.do(ctx, cr, q)
 		if err != nil && isLost(err) && tries < maxRevive {
 			if err := c.findOut(ctx, l, o, op); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			continue
 		}
 		if err != nil {
-			return nil, err
+			if q.Status == wire.ErrOpenMode && !op.New {
+				narrow = c.narrower(l, o)
+			}
+			return nil, narrow, err
 		}
 		t.mu.Lock()
 		if l.losses != losses && tries < maxRevive {
@@ -200,13 +230,11 @@ func (c *Client) lock(ctx context.Context, cr nfsclient.Cred, k lockKey, o *open
 			continue
 		}
 		before = l.set
-		if !l.known {
-			l.open = o
-		}
+		l.use(o)
 		l.sid, l.known = op.Stateid, true
 		l.set = l.set.Lock(r)
 		t.mu.Unlock()
-		return before, nil
+		return before, nil, nil
 	}
 }
 
@@ -234,7 +262,7 @@ func (l *lockState) lose(gone []lockLoss) []lockLoss {
 		l.told = make(chan struct{})
 		gone = append(gone, lockLoss{l.lockKey, l.told})
 	}
-	l.known, l.set, l.open = false, nil, nil
+	l.known, l.set, l.open, l.through = false, nil, nil, nil
 	l.losses++
 	return gone
 }
@@ -264,7 +292,18 @@ func (c *Client) runTell(gone []lockLoss) {
 		c.cf.Log.Warn(fmt.Sprintf("%s: the server has lost a lock of a file", c.cf.Host))
 		c.watcher.lost(gone[i].h, &gone[i].owner, ErrLockLost)
 		close(gone[i].told)
+		c.toldOf(&gone[i])
 	}
+}
+
+// toldOf notes that the Watcher has been told of a loss.
+func (c *Client) toldOf(g *lockLoss) {
+	c.state.mu.Lock()
+	if l := c.state.locks[g.lockKey]; l != nil && l.told == g.told {
+		l.told = nil
+	}
+	c.state.mu.Unlock()
+	c.dropIdle(g.lockKey)
 }
 
 // awaitTold waits until the Watcher has been told of the losses of an owner that has a lock again: told
@@ -320,7 +359,7 @@ func (c *Client) unlockTurn(ctx context.Context, cr nfsclient.Cred, l *lockState
 			op.Stateid = l.sid.Latest()
 			return nil
 		}
-		err := c.do(ctx, cr, q)
+		err := c.giving(ctx, cr, q)
 		if errors.Is(err, errNothing) {
 			return nil
 		}
@@ -373,6 +412,9 @@ func (c *Client) unlockAll(ctx context.Context, o *openState) {
 		}
 		if err := c.unlockTurn(ctx, o.cr, l, 0, ranges.End); err != nil {
 			c.cf.Log.Info(fmt.Sprintf("%s: giving back locks: %v", c.cf.Host, settle(err)))
+			t.mu.Lock()
+			l.known, l.set = false, nil // they end with the opening
+			t.mu.Unlock()
 		}
 		l.leave()
 	}
@@ -394,7 +436,8 @@ func (c *Client) WaitLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Ha
 	if l.First > l.Last {
 		return &nfsclient.Error{Op: "LOCK", Status: nfsclient.ErrInval}
 	}
-	w := c.beginWait(h, wire.Stateid{})
+	w := c.beginWait(&waiter{h: h, owner: owner})
+	defer c.dropIdle(lockKey{h, owner})
 	defer c.endWait(w)
 	for delay := firstPoll; ; delay = min(2*delay, lastPoll) {
 		err := c.setLock(ctx, cr, lockKey{h, owner}, o, l, c.delegated())

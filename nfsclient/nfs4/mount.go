@@ -31,6 +31,7 @@ func Mount(ctx context.Context, cf Config) (*Client, error) {
 	}
 	c := &Client{cf: cf, sleep: nfsclient.Pause, owners: newOwners(cf.IDMap)}
 	c.state.opens, c.state.locks = map[*openState]struct{}{}, map[lockKey]*lockState{}
+	c.state.lingering = map[*openState]struct{}{}
 	c.state.delegs.files, c.state.waiting = map[nfsclient.Handle]*delegFile{}, map[*waiter]struct{}{}
 	c.life, c.end = context.WithCancel(context.Background())
 	if c.delegated() {

@@ -81,7 +81,7 @@ func (c *Client) callFor(ctx context.Context, r *session.Recovery, o *openState,
 // reclaim reclaims an opening; ok is false if the server does not have it any more. It is then
 // opened anew by who next uses it.
 func (c *Client) reclaim(ctx context.Context, r *session.Recovery, o *openState) (ok bool, err error) {
-	op := &wire.Open{Claim: wire.ClaimPrevious, Access: shareAccess(o.access)}
+	op := &wire.Open{Claim: wire.ClaimPrevious, Access: c.share(o)}
 	if done := c.reclaimDelegation(o, op, r.Epoch); done {
 		return true, nil
 	}
@@ -135,6 +135,9 @@ func (c *Client) reclaimLocks(ctx context.Context, r *session.Recovery, o *openS
 			}
 		}
 		if !ok {
+			if err := c.unlockReclaimed(ctx, r, l, o); err != nil {
+				return lost, err
+			}
 			t.mu.Lock()
 			gone = l.lose(gone)
 			t.mu.Unlock()
@@ -142,6 +145,21 @@ func (c *Client) reclaimLocks(ctx context.Context, r *session.Recovery, o *openS
 	}
 	c.tellLost(gone)
 	return len(gone), nil
+}
+
+// unlockReclaimed gives back what was reclaimed of an owner's locks, if anything, when not all were: he is told that they are lost, and
+// what stays at the server would keep others out, and the file from being closed.
+func (c *Client) unlockReclaimed(ctx context.Context, r *session.Recovery, l *lockState, o *openState) error {
+	t := &c.state
+	t.mu.Lock()
+	sid, any := l.sid.Latest(), l.known
+	t.mu.Unlock()
+	if !any {
+		return nil
+	}
+	q := &request{op: "LOCKU", at: 1}
+	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: l.h}, &wire.LockU{Type: wire.ReadLock, Stateid: sid, Length: wire.ToEnd}}, true
+	return c.callFor(ctx, r, o, q)
 }
 
 func (c *Client) reclaimLock(ctx context.Context, r *session.Recovery, l *lockState, o *openState, open wire.Stateid, held ranges.Range) (ok bool, err error) {

@@ -38,8 +38,11 @@ type scripted struct {
 	stateid map[[12]byte]state
 	revoked map[[12]byte]bool
 	busy    bool // locks are denied
-	log     []string
-	backSeq uint32
+	// lockless: no lock can be reclaimed. freed counts FREE_STATEIDs.
+	lockless bool
+	freed    int
+	log      []string
+	backSeq  uint32
 }
 
 // state is what a stateid stands for.
@@ -194,6 +197,9 @@ func (v *scripted) carryOut(op wire.Operation, h *nfsclient.Handle) wire.Status 
 			o.Denied.Type = wire.WriteLock
 			return wire.ErrDenied
 		}
+		if o.Reclaim && v.lockless {
+			return wire.ErrNoGrace
+		}
 		if o.New && v.stateid[o.OpenStateid.Other].kind != "open" {
 			return wire.ErrBadStateid
 		}
@@ -201,12 +207,21 @@ func (v *scripted) carryOut(op wire.Operation, h *nfsclient.Handle) wire.Status 
 	case *wire.LockU:
 		o.ResStateid = o.Stateid
 		delete(v.stateid, o.Stateid.Other)
+	case *wire.SaveFH:
+	case *wire.Copy:
+		if o.ResConsecutive, o.ResSynchronous = true, false; o.Synchronous {
+			return wire.ErrOffloadNoReqs
+		}
+		o.HasCallback, o.Callback = true, v.newState(state{*h, "copy", ""})
+	case *wire.OffloadStatus:
+		return v.known(o.Stateid)
 	case *wire.TestStateID:
 		o.Statuses = nil
 		for _, sid := range o.Stateids {
 			o.Statuses = append(o.Statuses, v.known(sid))
 		}
 	case *wire.FreeStateID:
+		v.freed++
 		delete(v.revoked, o.Stateid.Other)
 		delete(v.stateid, o.Stateid.Other)
 		if len(v.revoked) == 0 {
@@ -216,6 +231,13 @@ func (v *scripted) carryOut(op wire.Operation, h *nfsclient.Handle) wire.Status 
 		return nfsclient.ErrNotSupp
 	}
 	return wire.OK
+}
+
+// forget has the server not know a stateid any more.
+func (v *scripted) forget(sid wire.Stateid) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.stateid, sid.Other)
 }
 
 // stateidOf is that of a kind of state of a file; zero if there is none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -18,7 +19,9 @@ type stateTable struct {
 	closed bool
 	opens  map[*openState]struct{}
 	locks  map[lockKey]*lockState
-	delegs delegTable
+	// lingering are openings that are closed but for the locks that others go on using, see linger.
+	lingering map[*openState]struct{}
+	delegs    delegTable
 	// waiting are those whom the server may call back for.
 	waiting map[*waiter]struct{}
 }
@@ -47,6 +50,8 @@ type openState struct {
 
 	// Guarded by stateTable.mu:
 	sid wire.Stateid
+	// wider is what it permits beside access, for locks, see widen.
+	wider nfsclient.OpenMode
 	// stale: the server does not know sid any more, and nobody has opened the file again.
 	stale bool
 	// lost is why the file cannot be opened again.
@@ -132,15 +137,44 @@ func (c *Client) carrying(ctx context.Context, cr nfsclient.Cred, q *request, wi
 		if tries == maxRevive || !isLost(err) {
 			return err
 		}
-		for _, w := range with {
-			if w.o == nil {
-				continue
-			}
+		for _, w := range c.lostAmong(ctx, with) {
 			if err := c.revive(ctx, w.o, *w.into); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// lostAmong are those whose state the server has lost, of a call that has failed for that. Of several the server is asked
+// which: with an opening that is revived its locks are given up.
+func (c *Client) lostAmong(ctx context.Context, with []carried) (lost []carried) {
+	test := &wire.TestStateID{}
+	c.state.mu.Lock()
+	with = slices.DeleteFunc(slices.Clone(with), func(w carried) bool { return w.o == nil })
+	for _, w := range with {
+		if w.o.stale {
+			lost = append(lost, w)
+		}
+		test.Stateids = append(test.Stateids, w.into.Latest())
+	}
+	c.state.mu.Unlock()
+	switch {
+	case len(lost) > 0:
+		return lost
+	case len(with) == 1:
+		return with
+	}
+	q := &request{op: "TEST_STATEID", at: 0}
+	q.Ops = []wire.Operation{test}
+	if c.do(ctx, c.cf.Cred, q) != nil {
+		return with
+	}
+	for i, st := range test.Statuses {
+		if lostState(st) {
+			lost = append(lost, with[i])
+		}
+	}
+	return lost
 }
 
 // isLost reports whether a call has failed for the state that it carried.
@@ -219,7 +253,7 @@ func (c *Client) openOwner(o *openState) wire.Owner {
 // attributes that are newer would outlive a change that took them away.
 func (c *Client) open(ctx context.Context, o *openState, op *wire.Open) (r nfsclient.Opened, err error) {
 	if op.Access == 0 {
-		op.Access = shareAccess(o.access)
+		op.Access = c.share(o)
 	}
 	rights := &wire.Access{Want: uint32(nfsclient.FileRights)}
 	q := &request{op: "OPEN", at: 1}
@@ -254,7 +288,7 @@ func (c *Client) took(ctx context.Context, o *openState, op *wire.Open, a *nfscl
 func (c *Client) giveBack(ctx context.Context, o *openState, sid wire.Stateid) {
 	q := &request{op: "DELEGRETURN", at: 1}
 	q.Ops, q.Cache = []wire.Operation{&wire.PutFH{Handle: o.h}, &wire.DelegReturn{Stateid: sid}}, true
-	if err := c.do(ctx, o.cr, q); err != nil {
+	if err := c.giving(ctx, o.cr, q); err != nil {
 		c.cf.Log.Info(fmt.Sprintf("%s: returning a delegation: %v", c.cf.Host, err))
 	}
 }
@@ -328,8 +362,15 @@ func (c *Client) closeLogged(ctx context.Context, o *openState) {
 	}
 }
 
-// close gives back the locks that were taken through o, and o.
+// close gives back the locks that were taken through o, and o, and what has lingered for o.
 func (c *Client) close(ctx context.Context, o *openState) error {
+	err := c.closeTurn(ctx, o)
+	c.closeLingering(ctx, o.h)
+	return err
+}
+
+// closeTurn is close for o alone.
+func (c *Client) closeTurn(ctx context.Context, o *openState) error {
 	select {
 	case o.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -340,7 +381,7 @@ func (c *Client) close(ctx context.Context, o *openState) error {
 	t.mu.Lock()
 	_, open := t.opens[o]
 	t.mu.Unlock()
-	if !open || c.closeLocal(o, transport.ErrClosed) {
+	if !open || c.closeLocal(o, transport.ErrClosed) || c.linger(o) {
 		return nil
 	}
 	c.unlockAll(ctx, o)
@@ -358,7 +399,7 @@ func (c *Client) close(ctx context.Context, o *openState) error {
 	}
 	var err error
 	for tries := 0; ; tries++ {
-		err = c.do(ctx, o.cr, q)
+		err = c.giving(ctx, o.cr, q)
 		t.mu.Lock()
 		changed := !o.stale && o.sid != cl.Stateid
 		t.mu.Unlock()

@@ -57,3 +57,31 @@ func TestRecoveryWithoutTicket(t *testing.T) {
 		t.Errorf("claims %v", claims)
 	}
 }
+
+// TestGivenBackWithoutTicket: what the server keeps for a user is given back though he has no ticket any more: others wait for his locks.
+func TestGivenBackWithoutTicket(t *testing.T) {
+	f := newFake()
+	c, _ := mountFake(t, f, 2)
+	alice := nfsclient.Cred{UID: 1001}
+	o, err := c.OpenFile(t.Context(), alice, "file", nfsclient.OpenWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetLock(t.Context(), alice, "file", o.State, 1, nfsclient.Lock{Type: nfsclient.WriteLock, Last: 9}); err != nil {
+		t.Fatal(err)
+	}
+	f.without(alice.UID)
+	if err := c.SetLock(t.Context(), alice, "file", o.State, 1, nfsclient.Lock{Type: nfsclient.Unlocked, Last: 9}); err != nil {
+		t.Errorf("LOCKU: %v", err)
+	}
+	if err := c.CloseFile(t.Context(), alice, "file", o.State); err != nil {
+		t.Errorf("CLOSE: %v", err)
+	}
+	d := &delegation{h: "file", cr: alice, sid: wire.Stateid{Seqid: 1, Other: [12]byte{2}}, gone: make(chan struct{})}
+	c.giveUp(t.Context(), d)
+	for _, op := range []wire.Op{wire.OpLockU, wire.OpClose, wire.OpDelegReturn} {
+		if n := f.count(op); n != 1 {
+			t.Errorf("the server has heard %d of %v", n, op)
+		}
+	}
+}

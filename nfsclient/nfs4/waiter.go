@@ -11,10 +11,15 @@ import (
 // waiter is a caller that waits for a lock of a file, or for the end of a copy into it.
 type waiter struct {
 	h nfsclient.Handle
-	// copy is that copy's stateid; zero for a lock.
-	copy wire.Stateid
-	// Guarded by stateTable.mu: ended, how the copy has ended; told, that the server has called back since the last try, and wake, which ends
+	// owner is that of the lock.
+	owner nfsclient.LockOwner
+	// copies: it is the end of a copy.
+	copies bool
+	// Guarded by stateTable.mu: copy, that copy's stateid, zero until COPY is answered; early, ends of copies that were told until then;
+	// ended, how the copy has ended; told, that the server has called back since the last try, and wake, which ends
 	// the pause until the next.
+	copy  wire.Stateid
+	early []*wire.CBOffload
 	ended *wire.CBOffload
 	told  bool
 	wake  context.CancelFunc
@@ -32,8 +37,7 @@ func waitType(exclusive, wait bool) wire.LockType {
 	return wire.ReadLockWait
 }
 
-func (c *Client) beginWait(h nfsclient.Handle, copied wire.Stateid) *waiter {
-	w := &waiter{h: h, copy: copied}
+func (c *Client) beginWait(w *waiter) *waiter {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	c.state.waiting[w] = struct{}{}
@@ -81,24 +85,41 @@ func (c *Client) tellLocks(h nfsclient.Handle) {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	for w := range c.state.waiting {
-		if w.h == h && w.copy == (wire.Stateid{}) {
+		if w.h == h && !w.copies {
 			w.tell()
 		}
 	}
 }
 
-// tellCopy has who waits for a copy know how it has ended; ok is false if nobody does, as when its COPY is not
-// answered yet. It is then asked for.
+// tellCopy has who waits for a copy know how it has ended; ok is false if nobody does. While a COPY is not answered yet, it may be
+// what is told of.
 func (c *Client) tellCopy(o *wire.CBOffload) (ok bool) {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	for w := range c.state.waiting {
-		if w.h == o.Handle && w.copy.Other == o.Stateid.Other {
+		switch {
+		case !w.copies || w.h != o.Handle:
+		case w.copy.Other == o.Stateid.Other:
 			w.ended, ok = o, true
 			w.tell()
+		case w.copy == (wire.Stateid{}) && len(w.early) < maxEarly:
+			w.early, ok = append(w.early, o), true
 		}
 	}
 	return ok
+}
+
+// copying gives who waits the stateid of his copy.
+func (c *Client) copying(w *waiter, sid wire.Stateid) {
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	w.copy = sid
+	for _, o := range w.early {
+		if o.Stateid.Other == sid.Other {
+			w.ended, w.told = o, true
+		}
+	}
+	w.early = nil
 }
 
 // outcome is how the copy has ended, nil if the server has not called back.

@@ -388,8 +388,55 @@ func locks4(a, b *user4) {
 	if !a.free(h, 1, nfsclient.WriteLock, 0, toEnd) {
 		a.Error("a closed file keeps locks")
 	}
+	reopened4(a, b, h)
 	counter4(a, b, h, st)
 	a.close(h, st)
+}
+
+// reopened4: a process that closes a file gives up its locks, and may lock again through another descriptor before the
+// server hears of the close: that takes away nothing of what was locked since.
+func reopened4(a, b *user4, h nfsclient.Handle) {
+	const owner = nfsclient.LockOwner(20)
+	ctx := a.Context()
+	first, second := a.open(h, nfsclient.OpenRead), a.open(h, nfsclient.OpenRead|nfsclient.OpenWrite)
+	opens := a.c.Seen().Opens - 1 // without the first, in the end
+	for range 2 {                 // and back again
+		a.must(a.set(ctx, h, first, owner, nfsclient.ReadLock, 0, 9))
+		a.must(a.set(ctx, h, first, owner, nfsclient.Unlocked, 0, toEnd))
+		a.must(a.set(ctx, h, second, owner, nfsclient.WriteLock, 0, 9))
+		a.must(a.set(ctx, h, second, owner, nfsclient.Unlocked, 0, toEnd))
+	}
+	a.must(a.set(ctx, h, first, owner, nfsclient.ReadLock, 0, 9))
+	a.must(a.set(ctx, h, first, owner, nfsclient.Unlocked, 0, toEnd))
+	a.must(a.set(ctx, h, second, owner, nfsclient.WriteLock, 0, 9))
+	a.close(h, first)
+	if b.free(h, 1, nfsclient.ReadLock, 0, 9) {
+		a.Error("a lock is free whose owner has closed another descriptor before")
+	}
+	a.must(a.set(ctx, h, second, owner, nfsclient.Unlocked, 0, toEnd))
+	// Where the kernel does not say that a descriptor is closed, its owner has what he has locked through others, too.
+	first = a.open(h, nfsclient.OpenRead)
+	a.must(a.set(ctx, h, first, owner, nfsclient.ReadLock, 0, 9))
+	a.must(a.set(ctx, h, second, owner, nfsclient.WriteLock, 20, 29))
+	a.close(h, first)
+	a.must(a.set(ctx, h, second, owner, nfsclient.WriteLock, 0, 9))
+	for _, at := range []uint64{0, 20} {
+		if b.free(h, 1, nfsclient.ReadLock, at, at+9) {
+			a.Errorf("what is locked at %d is free once another descriptor is closed", at)
+		}
+	}
+	a.must(a.set(ctx, h, second, owner, nfsclient.Unlocked, 0, 9))
+	if b.free(h, 1, nfsclient.ReadLock, 20, 29) {
+		a.Error("what is still locked is free")
+	}
+	a.must(a.set(ctx, h, second, owner, nfsclient.Unlocked, 20, 29))
+	if n := a.c.Seen().Opens; n != opens {
+		a.Errorf("%d openings are left of %d", n, opens)
+	}
+	a.close(h, second)
+	if err := a.lost.of(owner); err != nil {
+		a.Errorf("who has lost nothing was told: %v", err)
+	}
 }
 
 // counter4: what is counted up under a lock by two clients misses nothing.

@@ -142,6 +142,9 @@ func (s *Server) serveNFS(ctx context.Context, q *transport.Request) (stat trans
 	}
 	s.stats.proc[q.Proc].Add(1)
 	f := procs[q.Proc]
+	if s.state != nil && (cached(q.Proc) || q.Proc == wire.ProcWrite) {
+		defer s.state.Change()()
+	}
 	if !cached(q.Proc) {
 		return f(s, q), false
 	}

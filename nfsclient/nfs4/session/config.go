@@ -135,6 +135,8 @@ type Call struct {
 	// Cache is sa_cachethis: an operation must not be carried out twice, so that the
 	// server keeps the reply for a retransmission. Without it, all operations may be.
 	Cache bool
+	// Wait, if set, bounds the wait for a slot until the compound is sent for the first time; the context of Do bounds the rest.
+	Wait context.Context
 	// Prepare, if set, runs each time before the compound is sent as a new request, and
 	// not before retransmissions: it fills in stateids, which may have changed in a recovery.
 	// Its error is that of Do. It must not block.

@@ -28,8 +28,13 @@ func (s *Session) do(ctx context.Context, c *Call, l lane) error {
 	c.Done, c.Status, c.Repeated = 0, wire.OK, false
 	q := s.newRequest(c)
 	defer q.free()
+	wait := ctx
+	if c.Wait != nil {
+		wait = c.Wait
+	}
 	for anew := 0; anew < maxAnew; anew++ {
-		v, err := s.once(ctx, c, q, l)
+		v, err := s.once(ctx, wait, c, q, l)
+		wait = ctx
 		switch {
 		case err != nil:
 			return err
@@ -46,9 +51,9 @@ func (s *Session) do(ctx context.Context, c *Call, l lane) error {
 	return s.answered("it does not agree about the state of the session's slots, however often that is made anew", wire.OpSequence, q.comp.Status)
 }
 
-// once sends c as a new request, and again until it is known what becomes of it.
-func (s *Session) once(ctx context.Context, c *Call, q *request, l lane) (verdict, error) {
-	g, err := s.acquire(ctx, l)
+// once sends c as a new request, and again until it is known what becomes of it. wait bounds the wait for a slot.
+func (s *Session) once(ctx, wait context.Context, c *Call, q *request, l lane) (verdict, error) {
+	g, err := s.acquire(wait, l)
 	if err != nil {
 		return 0, err
 	}

@@ -261,6 +261,10 @@ func (c *call) dispatch(o wire.Operation) wire.Status {
 	if st := c.secured(o); st != wire.OK {
 		return st
 	}
+	switch o.Op() {
+	case wire.OpSetAttr, wire.OpRemove, wire.OpRename, wire.OpLink, wire.OpSetXattr, wire.OpRemoveXattr:
+		defer c.s.cfg.State.Change()()
+	}
 	switch o := o.(type) {
 	case *wire.GetFH:
 		o.Handle = c.cur.handle()

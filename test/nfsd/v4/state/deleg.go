@@ -61,7 +61,19 @@ func (m *Machine) delegate(c *Call, cl *client, a *wire.Open, o Opening) {
 			return
 		}
 	}
+	if !m.changing.TryLock() {
+		no(whyContention)
+		return
+	}
+	defer m.changing.Unlock()
 	m.grant(c, cl, a, o, write)
+}
+
+// Change begins something that Conflict is asked for, and of which end is the end: a delegation that was granted between the question and
+// the change would not be recalled. None is until end.
+func (m *Machine) Change() (end func()) {
+	m.changing.RLock()
+	return m.changing.RUnlock
 }
 
 // grant gives a delegation. mu is held.

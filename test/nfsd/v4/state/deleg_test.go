@@ -45,6 +45,9 @@ func TestGrants(t *testing.T) {
 			before: func(r *rig, _ *user) { r.user("p").mustOpen("x", "f", w_, 0) }},
 		{name: "own opens", access: rw_, got: wire.DelegWrite, before: func(_ *rig, u *user) { u.mustOpen("z", "f", w_, 0) }},
 		{name: "has one", access: r_, got: wire.DelegNone, before: func(_ *rig, u *user) { u.wish("z", "f", r_, 0) }},
+		{name: "while a file is changed", access: r_, want: wire.WantReadDeleg, got: wire.DelegNoneExt, why: whyContention,
+			before: func(r *rig, _ *user) { r.Cleanup(r.Change()) }},
+		{name: "after a change", access: r_, got: wire.DelegRead, before: func(r *rig, _ *user) { r.Change()() }},
 		{name: "read beside read", access: r_, got: wire.DelegRead, before: func(r *rig, _ *user) { r.user("p").wish("z", "f", r_, 0) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -89,6 +89,9 @@ type Peer struct {
 type Machine struct {
 	cfg Config
 
+	// changing is held for reading while something other than an open file's READ and WRITE changes a file, see Change.
+	changing sync.RWMutex
+
 	mu   sync.Mutex
 	boot uint32
 	last uint64 // number given out last; stateids, clients and sessions share the count
