@@ -21,19 +21,22 @@ import (
 )
 
 // lateServer has an address on which nobody listens until start.
-type lateServer struct{ host, export string }
+type lateServer struct {
+	host, export string
+	tls          *nfsd.TLS
+}
 
 const latePort = 2049
 
 func newLateServer(t *testing.T) *lateServer {
-	return &lateServer{rocetest.Loopback(t).String(), t.TempDir()}
+	return &lateServer{host: rocetest.Loopback(t).String(), export: t.TempDir()}
 }
 
 func (l *lateServer) at() string { return net.JoinHostPort(l.host, strconv.Itoa(latePort)) }
 
 func (l *lateServer) start(t *testing.T) {
 	t.Helper()
-	s, err := nfsd.New(nfsd.Config{Exports: []nfsd.Export{{Dir: l.export, Squash: nfsd.SquashNone}}})
+	s, err := nfsd.New(nfsd.Config{Exports: []nfsd.Export{{Dir: l.export, Squash: nfsd.SquashNone}}, TLS: l.tls})
 	if err != nil {
 		t.Fatal(err)
 	}
