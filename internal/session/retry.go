@@ -10,6 +10,7 @@ import (
 	"github.com/rdmafs/rdmafs/cache"
 	"github.com/rdmafs/rdmafs/internal/providers"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/transport/rpcsecgss/krb5"
 )
 
 // The time between two attempts to reach a server that is away: it doubles.
@@ -44,6 +45,9 @@ func OpenWithin(ctx context.Context, cfg Config, kernel cache.Kernel, patience t
 // answered, or what listens at the server is not there yet. patient: who mounts has asked to wait, so that what
 // looks like a mistake, like a certificate's file that is not there, is taken for what comes later.
 func Away(err error, patient bool) bool {
+	if transient, starting := krb5.Passes(err); transient || starting && patient {
+		return true
+	}
 	var refused *nfs3.MountError
 	if errors.As(err, &refused) {
 		switch refused.Failure {

@@ -49,8 +49,13 @@ func (l *lateServer) start(t *testing.T) {
 // mounting starts rdmafs mount at dir, and returns with the first line that it says.
 func (l *lateServer) mounting(t *testing.T, dir, words string) (cmd *exec.Cmd, line string) {
 	t.Helper()
-	cmd = exec.Command(Binary(t), "mount", l.host+":"+l.export, dir, "-o",
-		fmt.Sprintf("proto=tcp,mountport=%d,nlmport=%d,timeo=10,%s", latePort, latePort, words))
+	return mounting(t, l.host+":"+l.export, dir, fmt.Sprintf("proto=tcp,mountport=%d,nlmport=%d,timeo=10,%s", latePort, latePort, words))
+}
+
+// mounting starts rdmafs mount at dir, and returns with the first line that it says.
+func mounting(t *testing.T, source, dir, words string) (cmd *exec.Cmd, line string) {
+	t.Helper()
+	cmd = exec.Command(Binary(t), "mount", source, dir, "-o", words)
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
