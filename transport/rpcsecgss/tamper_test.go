@@ -3,6 +3,7 @@ package rpcsecgss_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
@@ -73,7 +74,7 @@ type wired struct {
 	xid  uint32
 }
 
-func newWired(t *testing.T, service rpcsecgss.Service) *wired {
+func newWired(t testing.TB, service rpcsecgss.Service) *wired {
 	t.Helper()
 	w := &wired{wire: &wire{done: make(chan struct{})}}
 	m := newMech()
@@ -371,4 +372,25 @@ func TestDiscardedReplies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzBody puts whatever it likes where the results of krb5i and krb5p stand, behind a header and a verifier that are authentic: the
+// call fails as one whose reply is not authentic.
+func FuzzBody(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 5, 0xff})
+	f.Add(append([]byte{0, 0, 0, 76, 5, 4, 7, 0xff, 0, 16, 0xff, 0xff}, make([]byte, 72)...))
+	f.Add(append([]byte{0, 0, 0, 60, 5, 4, 7, 0xff}, make([]byte, 56)...))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, service := range []rpcsecgss.Service{rpcsecgss.Integrity, rpcsecgss.Privacy} {
+			w := newWired(t, service)
+			w.reply = func(_ *transport.Call, msg []byte) []byte {
+				at := 24 + int(binary.BigEndian.Uint32(msg[16:])) // of the results, behind xid, type, stat, verifier and accept_stat
+				return append(msg[:at:at], body...)
+			}
+			if err := w.ask(1, service); !errors.Is(err, rpcsecgss.ErrVerifier) {
+				t.Errorf("%v: %v", service, err)
+			}
+		}
+	})
 }

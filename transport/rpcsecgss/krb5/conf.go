@@ -45,7 +45,10 @@ func LoadConf(path string) (*Conf, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := config.NewFromString(text)
+	var c *config.Config
+	if err = guarded(func() (err error) { c, err = config.NewFromString(text); return err }); errors.Is(err, errMalformed) {
+		return nil, fmt.Errorf("%s: a section, a brace or a value in it is %w", path, err)
+	}
 	if c == nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	} // An error with a configuration is that of a directive of Kerberos 4.
