@@ -137,6 +137,7 @@ func (s *Session) mountVersion3(ctx context.Context) error {
 	c, err := nfs3.Mount(ctx, config)
 	if err != nil {
 		s.stopCheck()
+		err = s.cfg.refusedInside(err)
 		if locks != nil {
 			err = errors.Join(err, locks.Close(ctx))
 		}

@@ -158,6 +158,38 @@ func TestTLSRefused(t *testing.T) {
 	}
 }
 
+// TestTLSDemandedByExport: an export that refuses what comes in clear text, as Linux' xprtsec=tls does, after connecting has gone well:
+// the mount and the doctor say that TLS may be what is missing, with each version.
+func TestTLSDemandedByExport(t *testing.T) {
+	ca := certs.NewCA(t, "authority")
+	cert := ca.Issue(t, "server", certs.For("127.0.0.1"))
+	s := startServer(t, serverOptions{tls: &nfsd.TLS{Cert: cert.Cert, Key: cert.Key}, encrypted: true, versions: nfsd.V3 | nfsd.V41 | nfsd.V42})
+	for _, vers := range []string{"3", "4.1", "4.2"} {
+		for _, sec := range []string{"", ",sec=sys"} {
+			words := s.words("tcp", "retry=0,vers="+vers+sec)
+			r := Command(t, nil, "mount", s.source(), t.TempDir(), "-o", words)
+			if r.Code != 32 || !strings.Contains(r.Stderr, "xprtsec=") || strings.Count(r.Stderr, "\n") != 1 {
+				t.Errorf("version %s%s: exit code %d: %s", vers, sec, r.Code, r.Stderr)
+			}
+			report := Doctor(t, nil, words, s.source())
+			said := ""
+			for _, in := range report.Sections {
+				for _, st := range in.Steps {
+					if st.Status == doctor.Failure {
+						said += st.Detail + ": " + st.Remedy + "\n"
+					}
+				}
+			}
+			if report.OK || !strings.Contains(said, "xprtsec=") {
+				t.Errorf("version %s%s: doctor: %s: %s", vers, sec, report.Verdict, said)
+			}
+		}
+		m := s.mount(t, "tcp", "xprtsec=tls,xprtsec_ca="+ca.Cert+",vers="+vers)
+		Exercise(t, m.Dir)
+		m.Umount(t)
+	}
+}
+
 // TestTLSShown: status, the log and the doctor say that a mount is encrypted; a remount does not change it.
 func TestTLSShown(t *testing.T) {
 	s := startSecure(t, true)
