@@ -35,6 +35,8 @@ type Dialer struct {
 
 	mu    sync.Mutex
 	users map[uint32]*user
+	// sweepAt is how many there may be before those are dropped who are gone.
+	sweepAt int
 }
 
 // NewDialer decorates d, which it takes. The calls made over its links name their user by
@@ -66,6 +68,10 @@ type user struct {
 	uid uint32
 	by  Initiator
 
+	// Guarded by Dialer.mu: links is how many have the user, and left when the last one had it.
+	links int
+	left  time.Time
+
 	mu sync.Mutex
 	// pending is a token to which there was no answer.
 	pending *attempt
@@ -79,15 +85,39 @@ type user struct {
 // failureLife is how long it holds that a user cannot be known to the server.
 const failureLife = 5 * time.Second
 
-func (d *Dialer) user(uid uint32) *user {
+// user is that of a link that has not had it, until release.
+func (d *Dialer) user(uid uint32, now time.Time) *user {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	u := d.users[uid]
 	if u == nil {
+		d.sweep(now)
 		u = &user{uid: uid, by: d.cfg.Initiator(uid)}
 		d.users[uid] = u
 	}
+	u.links++
 	return u
+}
+
+// release ends what user began. What is known of the user is kept for a while, for another link.
+func (d *Dialer) release(u *user, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	u.links--
+	u.left = now
+}
+
+// sweep drops users whom no link has had for idleLife, with their tickets, if there are many. mu is held.
+func (d *Dialer) sweep(now time.Time) {
+	if len(d.users) < max(d.sweepAt, leastUsers) {
+		return
+	}
+	for uid, u := range d.users {
+		if u.links == 0 && now.Sub(u.left) >= idleLife {
+			delete(d.users, uid)
+		}
+	}
+	d.sweepAt = 2 * len(d.users)
 }
 
 // begin returns the token to be sent: the one without an answer, if there is one.

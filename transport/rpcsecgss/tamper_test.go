@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
@@ -69,12 +70,23 @@ func (w *wire) serve(msg []byte) ([]byte, bool) {
 // wired is a client over a wire. ran counts the calls that the server has carried out.
 type wired struct {
 	*wire
-	link transport.Link
-	ran  int
-	xid  uint32
+	dialer *rpcsecgss.Dialer
+	link   transport.Link
+	ran    int
+	xid    uint32
+	// before, if set, is called before a call is carried out.
+	before func(*transport.Request)
+	// initiators is how many were made.
+	initiators int
 }
 
 func newWired(t testing.TB, service rpcsecgss.Service) *wired {
+	t.Helper()
+	return newWiredAt(t, service, nil)
+}
+
+// newWiredAt is newWired with another clock.
+func newWiredAt(t testing.TB, service rpcsecgss.Service, now func() time.Time) *wired {
 	t.Helper()
 	w := &wired{wire: &wire{done: make(chan struct{})}}
 	m := newMech()
@@ -82,9 +94,16 @@ func newWired(t testing.TB, service rpcsecgss.Service) *wired {
 		if q.Proc != 0 {
 			w.ran++
 		}
+		if w.before != nil {
+			w.before(q)
+		}
 		return echo(ctx, q)
 	}), rpcsecgss.ServerConfig{Acceptor: m, Flavors: [4]uint32{0, 390003, 390004, 390005}})
-	d := rpcsecgss.NewDialer(w.wire, rpcsecgss.Config{Service: service, Initiator: func(uid uint32) rpcsecgss.Initiator { return mechUser{m, uid} }})
+	d := rpcsecgss.NewDialer(w.wire, rpcsecgss.Config{Service: service, Now: now, Initiator: func(uid uint32) rpcsecgss.Initiator {
+		w.initiators++
+		return mechUser{m, uid}
+	}})
+	w.dialer = d
 	var err error
 	if w.link, err = d.Dial(t.Context()); err != nil {
 		t.Fatal(err)
