@@ -113,7 +113,7 @@ func Kerberos(ctx context.Context, c *Config) (krb5.Config, error) {
 	if err != nil {
 		return krb5.Config{}, &kerberosError{"the configuration of Kerberos", err, "sec=krb5 needs " + path + ", with the realm and its KDC"}
 	}
-	host, err := serviceHost(ctx, c.Source.Host, conf.LibDefaults.DNSCanonicalizeHostname)
+	host, err := serviceHost(ctx, c.Source.Host, conf.Canonicalize(c.Source.Host))
 	if err != nil {
 		return krb5.Config{}, err
 	}

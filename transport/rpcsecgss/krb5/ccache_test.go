@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -98,19 +96,6 @@ func FuzzCache(f *testing.F) {
 		}
 		c.find(time.Unix(1, 0), "R", "krbtgt", "R")
 	})
-}
-
-// TestConfMalformed: a configuration that makes no sense is an error, which names it.
-func TestConfMalformed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "krb5.conf")
-	for _, text := range []string{"[realms]\n A = {\n  kdc = {\n } }\n}\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if c, err := LoadConf(path); err == nil || c != nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
 }
 
 func TestConfIncludes(t *testing.T) {
