@@ -300,3 +300,60 @@ func TestTokenGivenAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestTokenTakenForReplay: a server that has accepted a token and lost the connection before it could say so, and that takes the token for a
+// replay the next time, is given another at once: the call does not fail.
+func TestTokenTakenForReplay(t *testing.T) {
+	lost := errors.New("lost")
+	m := &lossy{}
+	g := newRig(t, rules{service: rpcsecgss.Integrity, between: func(d transport.Dialer) transport.Dialer { m.Dialer = d; return m }})
+	g.mech.seen = map[string]bool{}
+	m.err = &transport.Error{Fate: transport.Unknown, Err: lost}
+	l, err := g.dialer.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.Exchange(t.Context(), 1, echoCall(9, "x", rpcsecgss.Integrity)); !errors.Is(err, lost) {
+		t.Fatalf("%v, want that the answer is lost", err)
+	}
+	if err := l.Exchange(t.Context(), 2, echoCall(9, "x", rpcsecgss.Integrity)); err != nil {
+		t.Error(err)
+	}
+	if n := g.mech.begun(9); n != 2 {
+		t.Errorf("%d tokens were made, want 2", n)
+	}
+	// One that is refused though it is new is not followed by others.
+	g.mech.set(func() { g.mech.refuse = errors.New("no") })
+	if err := l.Exchange(t.Context(), 3, echoCall(10, "x", rpcsecgss.Integrity)); !errors.Is(err, transport.ErrNoCredential) || g.mech.begun(10) != 1 {
+		t.Errorf("%v after %d tokens", err, g.mech.begun(10))
+	}
+}
+
+// lossy makes links of which the first call is carried out, and its answer lost for err.
+type lossy struct {
+	transport.Dialer
+	err error
+}
+
+func (m *lossy) Dial(ctx context.Context) (transport.Link, error) {
+	l, err := m.Dialer.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &lossyLink{l, m}, nil
+}
+
+type lossyLink struct {
+	transport.Link
+	m *lossy
+}
+
+func (l *lossyLink) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
+	err := l.Link.Exchange(ctx, xid, c)
+	if lost := l.m.err; lost != nil {
+		l.m.err = nil
+		return lost
+	}
+	return err
+}

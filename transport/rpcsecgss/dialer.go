@@ -176,9 +176,13 @@ func (d *Dialer) establish(ctx context.Context, u *user, l transport.Link, xid u
 		return nil, err
 	}
 	made, err := establish(ctx, l, xid, c, d.cfg.Service, a, d.cfg.Now)
+	var refused *InitError
 	switch {
 	case err == nil:
 		return made, d.note(ctx, u, nil)
+	case a.tries > 1 && errors.As(err, &refused):
+		// To a server that remembers tokens, and not what it has answered, it was a replay. A new one is not.
+		return d.establish(ctx, u, l, xid, c)
 	case errors.Is(err, errNoAnswer):
 		u.mu.Lock()
 		if u.pending == nil {

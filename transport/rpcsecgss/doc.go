@@ -21,7 +21,7 @@
 // it denies that one, too, the call has no credential. Before the ticket ends a new context
 // takes the place of the old one, which is destroyed when no call uses it. An attempt to
 // which there was no answer, because the connection was lost, goes on over the next one
-// with the same token. That no context can be made for a user (transport.ErrNoCredential)
+// with the same token, or, if that is refused, with another: to some servers it is a replay. That no context can be made for a user (transport.ErrNoCredential)
 // is remembered for five seconds. Users who make no calls any more are dropped with their contexts, tickets and keys, as new
 // ones come: what is kept is bounded by twice the users of the last ten minutes.
 //

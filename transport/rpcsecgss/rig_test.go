@@ -29,6 +29,8 @@ type plainMech struct {
 	forgot,
 	accepted int
 	refuse error
+	// seen, if not nil, has the tokens that were accepted: none is twice.
+	seen map[string]bool
 }
 
 func newMech() *plainMech {
@@ -56,6 +58,12 @@ func (m *plainMech) Accept(token []byte) ([]byte, rpcsecgss.Tokens, rpcsecgss.Pr
 	}
 	if m.refuse != nil {
 		return nil, nil, who, m.refuse
+	}
+	if m.seen[string(token)] {
+		return nil, nil, who, errors.New("replay")
+	}
+	if m.seen != nil {
+		m.seen[string(token)] = true
 	}
 	m.accepted++
 	who.Name = fmt.Sprint(binary.BigEndian.Uint32(token[keyLen:]))
