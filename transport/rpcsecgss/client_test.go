@@ -76,6 +76,56 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
+// TestKilledCalls: of 64 callers on four links, whose calls are given up while the server carries them out, others begin at once: no number
+// that arrives is below the window, no connection is lost, and nobody waits for those who are gone.
+func TestKilledCalls(t *testing.T) {
+	for _, service := range services {
+		t.Run(service.String(), func(t *testing.T) {
+			var mu sync.Mutex
+			kill := map[string]context.CancelFunc{}
+			g := newRig(t, rules{service: service, nconnect: 4, concurrent: 1, handler: func(ctx context.Context, q *transport.Request) transport.AcceptStat {
+				if q.Proc == 1 {
+					again := *q.Args // a copy reads for itself
+					mu.Lock()
+					if end := kill[again.String(100)]; end != nil {
+						end()
+					}
+					mu.Unlock()
+				}
+				return echo(ctx, q)
+			}})
+			var wg sync.WaitGroup
+			for w := range 64 {
+				wg.Go(func() {
+					for n := range 60 {
+						ctx, cancel := context.WithCancel(t.Context())
+						text := fmt.Sprint(w, " ", n)
+						if n%3 != 0 {
+							mu.Lock()
+							kill[text] = cancel
+							mu.Unlock()
+						}
+						err := g.caller.Call(ctx, echoCall(uint32(w%2), text, service))
+						if err != nil && (n%3 == 0 || !errors.Is(err, context.Canceled)) {
+							t.Errorf("%s: %v", text, err)
+						}
+						cancel()
+					}
+				})
+			}
+			wg.Wait()
+			for uid := range uint32(2) {
+				if n := g.mech.begun(uid); n < 1 || n > 4 {
+					t.Errorf("%d contexts of user %d", n, uid)
+				}
+			}
+			if s := g.caller.Stats(); s.Connects != 4 || s.Resends != 0 {
+				t.Errorf("%d connections made, %d calls sent again", s.Connects, s.Resends)
+			}
+		})
+	}
+}
+
 // TestServerForgets: a server that has lost its contexts, as by a restart, is given a new
 // one, and the call again.
 func TestServerForgets(t *testing.T) {
@@ -101,6 +151,30 @@ func TestServerForgets(t *testing.T) {
 				t.Errorf("%d connections", s.Connects)
 			}
 		})
+	}
+}
+
+// TestServerForgetsMany: 64 calls at once of two users, each time under contexts that the server has forgotten: each user has one new context for
+// all of his calls, and none fails.
+func TestServerForgetsMany(t *testing.T) {
+	g := newRig(t, rules{service: rpcsecgss.Privacy})
+	const rounds = 8
+	for round := range rounds {
+		var wg sync.WaitGroup
+		for w := range 64 {
+			wg.Go(func() {
+				if err := g.caller.Call(t.Context(), echoCall(uint32(w%2), fmt.Sprint(w), rpcsecgss.Privacy)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		for uid := range uint32(2) {
+			if n := g.mech.begun(uid); n != round+1 {
+				t.Fatalf("round %d: %d contexts of user %d", round, n, uid)
+			}
+		}
+		g.server.Forget()
 	}
 }
 
