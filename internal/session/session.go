@@ -111,6 +111,9 @@ func (s *Session) MountExport(ctx context.Context) error {
 	}
 	if e := s.Encryption(); e != "" {
 		s.cfg.log().Info(fmt.Sprintf("NFS with %s is encrypted: %s", s.addr, e))
+		if _, exposed := s.route.EncryptedUntil(); exposed != "" {
+			s.cfg.log().Warn(fmt.Sprintf("others than its owner may read the private key in %s (chmod 600 keeps them out)", exposed))
+		}
 	}
 	if v := s.caller.Stats().Terms.Version; s.cfg.Options.RDMAVers == "2" && v == 1 {
 		s.cfg.log().Warn(fmt.Sprintf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr))

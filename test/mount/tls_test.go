@@ -204,6 +204,9 @@ func TestTLSShown(t *testing.T) {
 	if b, err := os.ReadFile(log); err != nil || !bytes.Contains(b, []byte("is encrypted: TLS 1.3")) {
 		t.Errorf("log: %s, %v", b, err)
 	}
+	if b, err := os.ReadFile(log); err != nil || bytes.Contains(b, []byte("private key")) {
+		t.Errorf("log: %s, %v", b, err)
+	}
 	if r := Command(t, nil, "mount", s.source(), m.Dir, "-o", "remount,xprtsec=none"); r.Code == 0 || !strings.Contains(r.Stderr, "cannot be changed: xprtsec=none") {
 		t.Errorf("remount: exit code %d: %s", r.Code, r.Stderr)
 	}
@@ -219,5 +222,9 @@ func TestTLSShown(t *testing.T) {
 	}
 	if !report.OK {
 		t.Error(report.Verdict)
+	}
+	s.mount(t, "tcp", s.mtls()+",logfile="+log)
+	if b, err := os.ReadFile(log); err != nil || !bytes.Contains(b, []byte("may read the private key in "+s.own.Key)) {
+		t.Errorf("log: %s, %v", b, err)
 	}
 }
