@@ -253,7 +253,7 @@ func TestNoTicket(t *testing.T) {
 	g.server.Forget()
 	g.mech.set(func() { g.mech.refuse = errors.New("no such user") })
 	var refused *rpcsecgss.InitError
-	if err := call(); !errors.As(err, &refused) || refused.Major == 0 || !errors.Is(err, transport.ErrNoCredential) || g.mech.forgot != 1 {
+	if err := call(); !errors.As(err, &refused) || refused.Major == 0 || !errors.Is(err, transport.ErrNoCredential) || g.mech.forgot != 2 {
 		t.Errorf("refused by the server: %v", err)
 	}
 }
@@ -397,10 +397,23 @@ func TestTokenTakenForReplay(t *testing.T) {
 	if n := g.mech.begun(9); n != 2 {
 		t.Errorf("%d tokens were made, want 2", n)
 	}
-	// One that is refused though it is new is not followed by others.
+	// One that is refused though it is new is followed by one other.
 	g.mech.set(func() { g.mech.refuse = errors.New("no") })
-	if err := l.Exchange(t.Context(), 3, echoCall(10, "x", rpcsecgss.Integrity)); !errors.Is(err, transport.ErrNoCredential) || g.mech.begun(10) != 1 {
+	if err := l.Exchange(t.Context(), 3, echoCall(10, "x", rpcsecgss.Integrity)); !errors.Is(err, transport.ErrNoCredential) || g.mech.begun(10) != 2 {
 		t.Errorf("%v after %d tokens", err, g.mech.begun(10))
+	}
+}
+
+// TestServerHasNewKeys: a server that was given other keys refuses what tickets of before have made: other tickets are got for the call
+// that finds that out, which does not fail.
+func TestServerHasNewKeys(t *testing.T) {
+	g := newRig(t, rules{service: rpcsecgss.Integrity})
+	g.mech.rekeyed = true
+	if err := g.caller.Call(t.Context(), echoCall(9, "x", rpcsecgss.Integrity)); err != nil {
+		t.Error(err)
+	}
+	if g.mech.begun(9) != 2 || g.mech.forgot != 1 {
+		t.Errorf("%d tokens, and tickets were dropped %d times", g.mech.begun(9), g.mech.forgot)
 	}
 }
 

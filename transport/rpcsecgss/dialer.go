@@ -169,36 +169,38 @@ type Forgetter interface {
 	Forget()
 }
 
-// establish makes a context for u over l.
+// establish makes a context for u over l. A server that refuses is asked once more, with another token by another ticket: it may have
+// taken a token that was given before for a replay, or have new keys since the ticket was got.
 func (d *Dialer) establish(ctx context.Context, u *user, l transport.Link, xid uint32, c *transport.Call) (*secContext, error) {
-	a, err := d.begin(ctx, u)
-	if err != nil {
-		return nil, err
-	}
-	made, err := establish(ctx, l, xid, c, d.cfg.Service, a, d.cfg.Now)
-	var refused *InitError
-	switch {
-	case err == nil:
-		return made, d.note(ctx, u, nil)
-	case a.tries > 1 && errors.As(err, &refused):
-		// To a server that remembers tokens, and not what it has answered, it was a replay. A new one is not.
-		return d.establish(ctx, u, l, xid, c)
-	case errors.Is(err, errNoAnswer):
-		u.mu.Lock()
-		if u.pending == nil {
-			u.pending = a
+	for again := false; ; again = true {
+		a, err := d.begin(ctx, u)
+		if err != nil {
+			return nil, err
 		}
-		u.mu.Unlock()
-		return nil, err
+		made, err := establish(ctx, l, xid, c, d.cfg.Service, a, d.cfg.Now)
+		switch {
+		case err == nil:
+			return made, d.note(ctx, u, nil)
+		case errors.Is(err, errNoAnswer):
+			u.mu.Lock()
+			if u.pending == nil {
+				u.pending = a
+			}
+			u.mu.Unlock()
+			return nil, err
+		}
+		if f, ok := u.by.(Forgetter); ok {
+			f.Forget()
+		}
+		if refused := (*InitError)(nil); errors.As(err, &refused) && !again {
+			continue
+		}
+		var te *transport.Error
+		if errors.As(err, &te) {
+			err = te.Err
+		}
+		return nil, d.note(ctx, u, d.none(u, err))
 	}
-	if f, ok := u.by.(Forgetter); ok {
-		f.Forget()
-	}
-	var te *transport.Error
-	if errors.As(err, &te) {
-		err = te.Err
-	}
-	return nil, d.note(ctx, u, d.none(u, err))
 }
 
 // none is the error of a call that was not sent because its user cannot be known to the

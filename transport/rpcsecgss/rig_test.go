@@ -29,6 +29,8 @@ type plainMech struct {
 	forgot,
 	accepted int
 	refuse error
+	// rekeyed has nothing accepted until an initiator has dropped what it kept.
+	rekeyed bool
 	// seen, if not nil, has the tokens that were accepted: none is twice.
 	seen map[string]bool
 }
@@ -58,6 +60,9 @@ func (m *plainMech) Accept(token []byte) ([]byte, rpcsecgss.Tokens, rpcsecgss.Pr
 	}
 	if m.refuse != nil {
 		return nil, nil, who, m.refuse
+	}
+	if m.rekeyed && m.forgot == 0 {
+		return nil, nil, who, errors.New("no such key")
 	}
 	if m.seen[string(token)] {
 		return nil, nil, who, errors.New("replay")
