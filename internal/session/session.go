@@ -110,7 +110,11 @@ func (s *Session) MountExport(ctx context.Context) error {
 		return err
 	}
 	if e := s.Encryption(); e != "" {
-		s.cfg.log().Info(fmt.Sprintf("NFS with %s is encrypted: %s", s.addr, e))
+		beside := ""
+		if s.cfg.Options.Minors() == nil {
+			beside = "; MOUNT, and locks at the server, are not: version 4 has them inside (vers=4.2)"
+		}
+		s.cfg.log().Info(fmt.Sprintf("NFS with %s is encrypted: %s%s", s.addr, e, beside))
 		if _, exposed := s.route.EncryptedUntil(); exposed != "" {
 			s.cfg.log().Warn(fmt.Sprintf("others than its owner may read the private key in %s (chmod 600 keeps them out)", exposed))
 		}

@@ -184,9 +184,13 @@ func TestTLSDemandedByExport(t *testing.T) {
 				t.Errorf("version %s%s: doctor: %s: %s", vers, sec, report.Verdict, said)
 			}
 		}
-		m := s.mount(t, "tcp", "xprtsec=tls,xprtsec_ca="+ca.Cert+",vers="+vers)
+		log := filepath.Join(t.TempDir(), "log")
+		m := s.mount(t, "tcp", "xprtsec=tls,xprtsec_ca="+ca.Cert+",logfile="+log+",vers="+vers)
 		Exercise(t, m.Dir)
 		m.Umount(t)
+		if b, err := os.ReadFile(log); err != nil || bytes.Contains(b, []byte("; MOUNT, and locks")) != (vers == "3") {
+			t.Errorf("version %s: the log: %s, %v", vers, b, err)
+		}
 	}
 }
 
@@ -201,7 +205,7 @@ func TestTLSShown(t *testing.T) {
 			t.Errorf("status: %q", in.Encryption)
 		}
 	}
-	if b, err := os.ReadFile(log); err != nil || !bytes.Contains(b, []byte("is encrypted: TLS 1.3")) {
+	if b, err := os.ReadFile(log); err != nil || !bytes.Contains(b, []byte("is encrypted: TLS 1.3")) || !bytes.Contains(b, []byte("; MOUNT, and locks at the server, are not")) {
 		t.Errorf("log: %s, %v", b, err)
 	}
 	if b, err := os.ReadFile(log); err != nil || bytes.Contains(b, []byte("private key")) {
