@@ -107,8 +107,8 @@ func explainHandshake(ctx context.Context, err error, own bool) error {
 			e.Cure = "RFC 9289 demands TLS 1.3 of both sides: is the server's TLS library too old?"
 		case alertNoApplicationProtocol:
 			e.Cure = "what answers there does not know the protocol name sunrpc: is it an NFS server?"
-		default:
-			e.Cure = cureTLSHD
+		default: // a daemon without its certificate says so, too
+			e.Cure, e.Passes = cureTLSHD, Starting
 		}
 		return e
 	}

@@ -309,7 +309,7 @@ func TestHandshakeEnds(t *testing.T) {
 			begin := time.Now()
 			_, err := dial(t.Context(), addr, &rpctls.Client{Host: host, Program: program, Version: version, Files: rpctls.Files{CA: ca.Cert}})
 			clear(t, err, c.want, true)
-			if want := map[bool]rpctls.Passing{true: rpctls.Transient}[name == "silent" || name == "closed"]; passing(err) != want {
+			if want := map[string]rpctls.Passing{"silent": rpctls.Transient, "closed": rpctls.Transient, "alert": rpctls.Starting}[name]; passing(err) != want {
 				t.Errorf("passing %d", passing(err))
 			}
 			if name == "silent" {
