@@ -273,11 +273,11 @@ func TestKerberosSection(t *testing.T) {
 		}
 	}
 	r.Kerberos = func(context.Context) []Finding {
-		return []Finding{{Name: "realm", Detail: "A.LAN"}, {Name: "clock", Err: errors.New("ten minutes; set it")}}
+		return []Finding{{Name: "realm", Detail: "A.LAN"}, {Name: "keytab", Detail: "it is there", Warning: "chmod 600 it"}, {Name: "clock", Err: errors.New("ten minutes; set it")}}
 	}
 	report := r.examine(t)
 	got := lines(report)
-	if !slices.Contains(got, "Kerberos|realm|ok") || !slices.Contains(got, "Kerberos|clock|failure") || report.OK || !strings.Contains(report.Verdict, "ten minutes") {
+	if !slices.Contains(got, "Kerberos|realm|ok") || !slices.Contains(got, "Kerberos|keytab|warning") || !slices.Contains(got, "Kerberos|clock|failure") || report.OK || !strings.Contains(report.Verdict, "ten minutes") {
 		t.Errorf("%q, %s", got, report.Verdict)
 	}
 }

@@ -2,10 +2,10 @@ package doctor
 
 import "context"
 
-// Finding is a part of what calls with Kerberos need: what there is, or why it is missing.
+// Finding is a part of what calls with Kerberos need: what there is, with a warning if it is not as it should be, or why it is missing.
 type Finding struct {
-	Name, Detail string
-	Err          error
+	Name, Detail, Warning string
+	Err                   error
 }
 
 // kerberos shows what the mount's security needs, if that is Kerberos.
@@ -15,9 +15,12 @@ func (e *examination) kerberos(ctx context.Context) Section {
 		return s
 	}
 	for _, f := range e.Kerberos(ctx) {
-		if f.Err != nil {
+		switch {
+		case f.Err != nil:
 			s.add(e.failed(f.Name, f.Err))
-		} else {
+		case f.Warning != "":
+			s.add(warning(f.Name, f.Detail, f.Warning))
+		default:
 			s.add(ok(f.Name, f.Detail))
 		}
 	}

@@ -31,7 +31,8 @@ var cures = map[string]string{
 	"MINOR_VERS_MISMATCH": "the server does not have this minor version: vers=4 takes the higher of 4.2 and 4.1 that it has, vers=auto version 3, too",
 	"CLID_INUSE": "another user of this host, or a clone of it, goes by this client's name at the server: unmount what it has mounted there, " +
 		"or wait for the server's lease time (90 s with Linux) and try again",
-	"WRONGSEC": "the server demands another sec= for this directory than was given: export it with sec=sys, or name what it demands (on a Linux server: exportfs -v)",
+	"WRONGSEC": "the server demands another sec= for this directory than was given: export it with sec=sys, or name what it demands (on a Linux server: exportfs -v); " +
+		"where that is sys, it is TLS: proto=tcp,xprtsec=tls, or xprtsec=mtls",
 	statusGrace: "the server was restarted and grants only what its clients had before; that takes as long as its lease (90 s with Linux) at the most, " +
 		"and what waits then goes on by itself",
 	statusDelay: "the server puts it off again and again: on a Linux server look whether rpc.mountd (nfs-mountd) runs, which the kernel asks about exports",

@@ -115,6 +115,9 @@ func (o *Options) Patience() time.Duration {
 	return 2 * time.Minute
 }
 
+// Patient reports whether the options ask for a server to be tried again, by bg or retry=.
+func (o *Options) Patient() bool { return o.Background || o.Retry > 0 }
+
 // ServerLocks says which locks are taken at the server: those of fcntl(2), and those
 // of flock(2).
 func (o *Options) ServerLocks() (posix, flock bool) {

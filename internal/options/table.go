@@ -154,7 +154,7 @@ var Table = []Option{
 	{Name: "fg", Default: "yes", Meaning: "rdmafs mount returns when the mount is usable, or has failed", NFS: same, set: flag(func(o *Options) { o.Background = false })},
 	{Name: "bg", Meaning: "if the server cannot be reached, rdmafs mount returns with 0, and goes on trying in the background", NFS: same, set: flag(func(o *Options) { o.Background = true })},
 	{Name: "retry", Value: "MINUTES", Default: "2, and 10000 with bg", Meaning: "for how long rdmafs mount tries again a server that cannot be reached; 0 for not at all",
-		Detail: "for how long `rdmafs mount` tries again a server that refuses connections or does not answer, after 1, 2, 4, 8 seconds and then every 10; 0 for not at all. `rdmafs doctor`, `rdmafs bench` and the Go package try once", NFS: same,
+		Detail: "for how long `rdmafs mount` tries again a server that refuses connections or does not answer, after 1, 2, 4, 8 seconds and then every 10; 0 for not at all. With xprtsec= also one that ends the connection in the TLS handshake, with sec=krb5 a KDC that does not answer; and if retry= or bg is given a server that offers no TLS yet, and certificates, keytabs and tickets that are not there yet. `rdmafs doctor`, `rdmafs bench` and the Go package try once", NFS: same,
 		set: number(0, maxRetry, func(o *Options, n int) { o.Retry = time.Duration(n) * time.Minute })},
 	{Name: "acl", Default: "yes", Meaning: "use the server's access control lists, if it has them (NFSACL)", NFS: same, set: flag(func(o *Options) { o.NoACL = false })},
 	{Name: "noacl", Meaning: "do without access control lists and extended attributes, which spares a FUSE request or two a file", NFS: same, set: flag(func(o *Options) { o.NoACL = true })},

@@ -78,6 +78,16 @@ func Encryption(err error) (what, cure string, ok bool) {
 	return e.What, e.Cure, true
 }
 
+// EncryptionPasses tells of an error of Encryption whether it is one that passes with a server that starts, or one that does so only
+// if something here or there has yet to be put in its place; ok is false for other errors.
+func EncryptionPasses(err error) (transient, starting, ok bool) {
+	var e *rpctls.Error
+	if !errors.As(err, &e) {
+		return false, false, false
+	}
+	return e.Passes == rpctls.Transient, e.Passes == rpctls.Starting, true
+}
+
 // tcpRoute is the route by TCP to addr, of the server that the user has named host.
 func tcpRoute(o *options.Options, to Server) (*Route, error) {
 	c, err := encryption(o, to.Host)

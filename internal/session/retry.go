@@ -10,6 +10,7 @@ import (
 	"github.com/rdmafs/rdmafs/cache"
 	"github.com/rdmafs/rdmafs/internal/providers"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
+	"github.com/rdmafs/rdmafs/transport/rpcsecgss/krb5"
 )
 
 // The time between two attempts to reach a server that is away: it doubles.
@@ -25,7 +26,7 @@ func OpenWithin(ctx context.Context, cfg Config, kernel cache.Kernel, patience t
 	begin := time.Now()
 	for interval := minRetryInterval; ; interval = min(2*interval, maxRetryInterval) {
 		s, err := Open(ctx, cfg, kernel)
-		if err == nil || !Away(err) || ctx.Err() != nil || time.Since(begin)+interval > patience {
+		if err == nil || !Away(err, cfg.Options.Patient()) || ctx.Err() != nil || time.Since(begin)+interval > patience {
 			return s, err
 		}
 		if away != nil {
@@ -41,8 +42,12 @@ func OpenWithin(ctx context.Context, cfg Config, kernel cache.Kernel, patience t
 }
 
 // Away reports whether a failed mount may succeed when it is tried again: nobody
-// answered, or what listens at the server is not there yet.
-func Away(err error) bool {
+// answered, or what listens at the server is not there yet. patient: who mounts has asked to wait, so that what
+// looks like a mistake, like a certificate's file that is not there, is taken for what comes later.
+func Away(err error, patient bool) bool {
+	if transient, starting := krb5.Passes(err); transient || starting && patient {
+		return true
+	}
 	var refused *nfs3.MountError
 	if errors.As(err, &refused) {
 		switch refused.Failure {
@@ -51,8 +56,8 @@ func Away(err error) bool {
 		}
 		return false
 	}
-	if _, _, ok := providers.Encryption(err); ok {
-		return false // what the server is, or shows, does not change by waiting
+	if transient, starting, ok := providers.EncryptionPasses(err); ok {
+		return transient || starting && patient
 	}
 	var name *net.DNSError
 	if errors.As(err, &name) {

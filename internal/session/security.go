@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdmafs/rdmafs/nfsclient"
 	"github.com/rdmafs/rdmafs/nfsclient/nfs3"
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/rpcsecgss"
@@ -49,6 +50,26 @@ func offered(cfg *Config, err error) string {
 		}
 	}
 	return ""
+}
+
+// refusedInside adds what may help to the error of a version 3 mount whose MOUNT was granted and whose export's root is not:
+// MOUNT knows nothing of TLS, by which a Linux server lets an export be reached alone.
+func (c *Config) refusedInside(err error) error {
+	var refused *nfs3.MountError
+	status, _ := nfsclient.StatusOf(err)
+	if status != nfsclient.ErrAccess || !errors.As(err, &refused) || refused.Failure != nfs3.NFSFailed || refused.Hint != "" {
+		return err
+	}
+	more := *refused
+	switch c.Options.XprtSec {
+	case "mtls":
+		more.Hint = "is the export for this host? on a Linux server: exportfs -v"
+	case "tls":
+		more.Hint = "the export may demand a certificate of this client, too: xprtsec=mtls; on a Linux server exportfs -v says so"
+	default:
+		more.Hint = "the export may demand TLS: proto=tcp,xprtsec=tls, or xprtsec=mtls; on a Linux server exportfs -v says so"
+	}
+	return &more
 }
 
 // kerberosError says that a mount with Kerberos has failed on this host.
@@ -92,7 +113,7 @@ func Kerberos(ctx context.Context, c *Config) (krb5.Config, error) {
 	if err != nil {
 		return krb5.Config{}, &kerberosError{"the configuration of Kerberos", err, "sec=krb5 needs " + path + ", with the realm and its KDC"}
 	}
-	host, err := serviceHost(ctx, c.Source.Host, conf.LibDefaults.DNSCanonicalizeHostname)
+	host, err := serviceHost(ctx, c.Source.Host, conf.Canonicalize(c.Source.Host))
 	if err != nil {
 		return krb5.Config{}, err
 	}

@@ -110,7 +110,14 @@ func (s *Session) MountExport(ctx context.Context) error {
 		return err
 	}
 	if e := s.Encryption(); e != "" {
-		s.cfg.log().Info(fmt.Sprintf("NFS with %s is encrypted: %s", s.addr, e))
+		beside := ""
+		if s.cfg.Options.Minors() == nil {
+			beside = "; MOUNT, and locks at the server, are not: version 4 has them inside (vers=4.2)"
+		}
+		s.cfg.log().Info(fmt.Sprintf("NFS with %s is encrypted: %s%s", s.addr, e, beside))
+		if _, exposed := s.route.EncryptedUntil(); exposed != "" {
+			s.cfg.log().Warn(fmt.Sprintf("others than its owner may read the private key in %s (chmod 600 keeps them out)", exposed))
+		}
 	}
 	if v := s.caller.Stats().Terms.Version; s.cfg.Options.RDMAVers == "2" && v == 1 {
 		s.cfg.log().Warn(fmt.Sprintf("%s does not have version 2 of RPC-over-RDMA, which rdmavers=2 asks for: version 1 is used (rdmavers=auto does not warn)", s.addr))
@@ -137,6 +144,7 @@ func (s *Session) mountVersion3(ctx context.Context) error {
 	c, err := nfs3.Mount(ctx, config)
 	if err != nil {
 		s.stopCheck()
+		err = s.cfg.refusedInside(err)
 		if locks != nil {
 			err = errors.Join(err, locks.Close(ctx))
 		}

@@ -21,19 +21,22 @@ import (
 )
 
 // lateServer has an address on which nobody listens until start.
-type lateServer struct{ host, export string }
+type lateServer struct {
+	host, export string
+	tls          *nfsd.TLS
+}
 
 const latePort = 2049
 
 func newLateServer(t *testing.T) *lateServer {
-	return &lateServer{rocetest.Loopback(t).String(), t.TempDir()}
+	return &lateServer{host: rocetest.Loopback(t).String(), export: t.TempDir()}
 }
 
 func (l *lateServer) at() string { return net.JoinHostPort(l.host, strconv.Itoa(latePort)) }
 
 func (l *lateServer) start(t *testing.T) {
 	t.Helper()
-	s, err := nfsd.New(nfsd.Config{Exports: []nfsd.Export{{Dir: l.export, Squash: nfsd.SquashNone}}})
+	s, err := nfsd.New(nfsd.Config{Exports: []nfsd.Export{{Dir: l.export, Squash: nfsd.SquashNone}}, TLS: l.tls})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +49,13 @@ func (l *lateServer) start(t *testing.T) {
 // mounting starts rdmafs mount at dir, and returns with the first line that it says.
 func (l *lateServer) mounting(t *testing.T, dir, words string) (cmd *exec.Cmd, line string) {
 	t.Helper()
-	cmd = exec.Command(Binary(t), "mount", l.host+":"+l.export, dir, "-o",
-		fmt.Sprintf("proto=tcp,mountport=%d,nlmport=%d,timeo=10,%s", latePort, latePort, words))
+	return mounting(t, l.host+":"+l.export, dir, fmt.Sprintf("proto=tcp,mountport=%d,nlmport=%d,timeo=10,%s", latePort, latePort, words))
+}
+
+// mounting starts rdmafs mount at dir, and returns with the first line that it says.
+func mounting(t *testing.T, source, dir, words string) (cmd *exec.Cmd, line string) {
+	t.Helper()
+	cmd = exec.Command(Binary(t), "mount", source, dir, "-o", words)
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

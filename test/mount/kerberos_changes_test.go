@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rdmafs/rdmafs/test/nfsd"
+	"github.com/rdmafs/rdmafs/test/realm"
 )
 
 // TestKerberosManyCalls: 64 processes of one user read and write over four connections, while the server forgets
@@ -181,6 +182,32 @@ func TestRestartWithoutTicket(t *testing.T) {
 	w.wait()
 	m.Umount(t)
 	w.written(k)
+}
+
+// TestServerRekeyed: the service is given other keys, without those of before, and restarts: users whose tickets are for the old ones go
+// on, by new ones, and no call of theirs fails.
+func TestServerRekeyed(t *testing.T) {
+	k := startKerberos(t, nfsd.SecKrb5i)
+	m := k.mountFor(t, "tcp", "sec=krb5i,vers=4.2,noac")
+	file := filepath.Join(m.Dir, "file")
+	run(t, as(realmUsers["alice"]), "sh", "-c", "echo text >"+file+" && cat "+file)
+	keytab := k.r.Keytab("new.keytab", realm.Service)
+	old, err := os.ReadFile(keytab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(k.keytab); err != nil {
+		t.Fatal(err)
+	}
+	k.r.Rekey(realm.Service)
+	if now, err := os.ReadFile(k.keytab); err != nil || bytes.Contains(now, old[2:]) {
+		t.Fatalf("the keytab has the old keys: %v", err)
+	}
+	if err := k.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, as(realmUsers["alice"]), "sh", "-c", "cat "+file+" && echo more >>"+file+" && ls -l "+m.Dir)
+	m.Umount(t)
 }
 
 // TestTsharkReadsKerberos records mounts by TCP and has tshark read them: whose calls are of

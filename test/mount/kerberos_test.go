@@ -29,6 +29,7 @@ type kerberized struct {
 	r *realm.Realm
 	// tickets has a cache for each user, machine the machine's keytab.
 	tickets, machine string
+	keytab           string // the server's
 }
 
 func startKerberos(t *testing.T, security ...uint32) *kerberized {
@@ -39,7 +40,8 @@ func startKerberos(t *testing.T, security ...uint32) *kerberized {
 	k := &kerberized{r: realm.Start(t), tickets: userDir(t)}
 	t.Setenv("KRB5_CONFIG", k.r.Conf())
 	t.Setenv("KRB5CCNAME", "")
-	acceptor, err := krb5.NewAcceptor(k.r.AddService(realm.Service), "nfs")
+	k.keytab = k.r.AddService(realm.Service)
+	acceptor, err := krb5.NewAcceptor(k.keytab, "nfs")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,6 +58,8 @@ type serverOptions struct {
 	secure bool
 	// tls is how connections by TCP are encrypted.
 	tls *nfsd.TLS
+	// encrypted has the export demand that they are.
+	encrypted bool
 	// kerberos has the server take calls of RPCSEC_GSS, and security the export's
 	// flavors.
 	kerberos *nfsd.Kerberos
@@ -105,7 +107,7 @@ func startServer(t testing.TB, o serverOptions) *server {
 	}
 	var err error
 	s.Server, err = nfsd.New(nfsd.Config{
-		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ACL: o.acl, Secure: o.secure, ClockAhead: o.clockAhead, Security: o.security}},
+		Exports: []nfsd.Export{{Dir: s.export, Squash: squash, Async: true, Lossy: o.lossy, ACL: o.acl, Secure: o.secure, ClockAhead: o.clockAhead, Security: o.security, Encrypted: o.encrypted}},
 		Faults:  o.faults,
 		Grace:   o.grace, Versions: o.versions, Delegations: o.delegations,
 		TLS:      o.tls,

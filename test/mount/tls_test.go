@@ -158,6 +158,42 @@ func TestTLSRefused(t *testing.T) {
 	}
 }
 
+// TestTLSDemandedByExport: an export that refuses what comes in clear text, as Linux' xprtsec=tls does, after connecting has gone well:
+// the mount and the doctor say that TLS may be what is missing, with each version.
+func TestTLSDemandedByExport(t *testing.T) {
+	ca := certs.NewCA(t, "authority")
+	cert := ca.Issue(t, "server", certs.For("127.0.0.1"))
+	s := startServer(t, serverOptions{tls: &nfsd.TLS{Cert: cert.Cert, Key: cert.Key}, encrypted: true, versions: nfsd.V3 | nfsd.V41 | nfsd.V42})
+	for _, vers := range []string{"3", "4.1", "4.2"} {
+		for _, sec := range []string{"", ",sec=sys"} {
+			words := s.words("tcp", "retry=0,vers="+vers+sec)
+			r := Command(t, nil, "mount", s.source(), t.TempDir(), "-o", words)
+			if r.Code != 32 || !strings.Contains(r.Stderr, "xprtsec=") || strings.Count(r.Stderr, "\n") != 1 {
+				t.Errorf("version %s%s: exit code %d: %s", vers, sec, r.Code, r.Stderr)
+			}
+			report := Doctor(t, nil, words, s.source())
+			said := ""
+			for _, in := range report.Sections {
+				for _, st := range in.Steps {
+					if st.Status == doctor.Failure {
+						said += st.Detail + ": " + st.Remedy + "\n"
+					}
+				}
+			}
+			if report.OK || !strings.Contains(said, "xprtsec=") {
+				t.Errorf("version %s%s: doctor: %s: %s", vers, sec, report.Verdict, said)
+			}
+		}
+		log := filepath.Join(t.TempDir(), "log")
+		m := s.mount(t, "tcp", "xprtsec=tls,xprtsec_ca="+ca.Cert+",logfile="+log+",vers="+vers)
+		Exercise(t, m.Dir)
+		m.Umount(t)
+		if b, err := os.ReadFile(log); err != nil || bytes.Contains(b, []byte("; MOUNT, and locks")) != (vers == "3") {
+			t.Errorf("version %s: the log: %s, %v", vers, b, err)
+		}
+	}
+}
+
 // TestTLSShown: status, the log and the doctor say that a mount is encrypted; a remount does not change it.
 func TestTLSShown(t *testing.T) {
 	s := startSecure(t, true)
@@ -169,7 +205,10 @@ func TestTLSShown(t *testing.T) {
 			t.Errorf("status: %q", in.Encryption)
 		}
 	}
-	if b, err := os.ReadFile(log); err != nil || !bytes.Contains(b, []byte("is encrypted: TLS 1.3")) {
+	if b, err := os.ReadFile(log); err != nil || !bytes.Contains(b, []byte("is encrypted: TLS 1.3")) || !bytes.Contains(b, []byte("; MOUNT, and locks at the server, are not")) {
+		t.Errorf("log: %s, %v", b, err)
+	}
+	if b, err := os.ReadFile(log); err != nil || bytes.Contains(b, []byte("private key")) {
 		t.Errorf("log: %s, %v", b, err)
 	}
 	if r := Command(t, nil, "mount", s.source(), m.Dir, "-o", "remount,xprtsec=none"); r.Code == 0 || !strings.Contains(r.Stderr, "cannot be changed: xprtsec=none") {
@@ -187,5 +226,9 @@ func TestTLSShown(t *testing.T) {
 	}
 	if !report.OK {
 		t.Error(report.Verdict)
+	}
+	s.mount(t, "tcp", s.mtls()+",logfile="+log)
+	if b, err := os.ReadFile(log); err != nil || !bytes.Contains(b, []byte("may read the private key in "+s.own.Key)) {
+		t.Errorf("log: %s, %v", b, err)
 	}
 }

@@ -61,6 +61,10 @@ type Export struct {
 	// order of preference: empty means SecSys, with which SecNone goes. MOUNT and
 	// locks come by any.
 	Security []uint32
+	// Encrypted refuses the files of the export to calls by TCP that have not come by TLS, as a Linux server does
+	// with the export options xprtsec=tls:mtls: each with WRONGSEC, or ACCES of version 3, the root not
+	// excepted. TLS.Require in contrast denies such calls before anybody looks at their export.
+	Encrypted bool
 	// ClockAhead is by how many seconds the server's clock is ahead of this
 	// machine's.
 	ClockAhead int64

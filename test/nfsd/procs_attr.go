@@ -31,7 +31,7 @@ func (s *Server) get(q *transport.Request, h nfsclient.Handle) (file, error) {
 // are to be secured (RFC 2623 section 2.3.2): of the root anybody may ask it.
 func (s *Server) getToMount(q *transport.Request, h nfsclient.Handle) (file, error) {
 	f, err := s.getAnyhow(h)
-	if err == nil && !f.e.allows(q) && f.n != f.e.tree.Root() {
+	if err == nil && !f.e.allows(q) && (f.n != f.e.tree.Root() || f.e.inClear(q)) {
 		f.put()
 		return file{}, errSecurity
 	}

@@ -61,10 +61,18 @@ func (e *export) flavors() []uint32 {
 
 // allows reports whether the files of e may be reached by a call secured as q is.
 func (e *export) allows(q *transport.Request) bool {
+	if e.inClear(q) {
+		return false
+	}
 	if len(e.Security) == 0 {
 		return q.Security == SecSys || q.Security == SecNone
 	}
 	return slices.Contains(e.Security, q.Security) || q.Security == SecNone && slices.Contains(e.Security, SecSys)
+}
+
+// inClear reports whether a call has come in clear text that must not.
+func (e *export) inClear(q *transport.Request) bool {
+	return e.Encrypted && q.Transport == "tcp" && !q.Encrypted
 }
 
 // guarded returns h as transports are to call it.

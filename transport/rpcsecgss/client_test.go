@@ -76,6 +76,56 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
+// TestKilledCalls: of 64 callers on four links, whose calls are given up while the server carries them out, others begin at once: no number
+// that arrives is below the window, no connection is lost, and nobody waits for those who are gone.
+func TestKilledCalls(t *testing.T) {
+	for _, service := range services {
+		t.Run(service.String(), func(t *testing.T) {
+			var mu sync.Mutex
+			kill := map[string]context.CancelFunc{}
+			g := newRig(t, rules{service: service, nconnect: 4, concurrent: 1, handler: func(ctx context.Context, q *transport.Request) transport.AcceptStat {
+				if q.Proc == 1 {
+					again := *q.Args // a copy reads for itself
+					mu.Lock()
+					if end := kill[again.String(100)]; end != nil {
+						end()
+					}
+					mu.Unlock()
+				}
+				return echo(ctx, q)
+			}})
+			var wg sync.WaitGroup
+			for w := range 64 {
+				wg.Go(func() {
+					for n := range 60 {
+						ctx, cancel := context.WithCancel(t.Context())
+						text := fmt.Sprint(w, " ", n)
+						if n%3 != 0 {
+							mu.Lock()
+							kill[text] = cancel
+							mu.Unlock()
+						}
+						err := g.caller.Call(ctx, echoCall(uint32(w%2), text, service))
+						if err != nil && (n%3 == 0 || !errors.Is(err, context.Canceled)) {
+							t.Errorf("%s: %v", text, err)
+						}
+						cancel()
+					}
+				})
+			}
+			wg.Wait()
+			for uid := range uint32(2) {
+				if n := g.mech.begun(uid); n < 1 || n > 4 {
+					t.Errorf("%d contexts of user %d", n, uid)
+				}
+			}
+			if s := g.caller.Stats(); s.Connects != 4 || s.Resends != 0 {
+				t.Errorf("%d connections made, %d calls sent again", s.Connects, s.Resends)
+			}
+		})
+	}
+}
+
 // TestServerForgets: a server that has lost its contexts, as by a restart, is given a new
 // one, and the call again.
 func TestServerForgets(t *testing.T) {
@@ -101,6 +151,30 @@ func TestServerForgets(t *testing.T) {
 				t.Errorf("%d connections", s.Connects)
 			}
 		})
+	}
+}
+
+// TestServerForgetsMany: 64 calls at once of two users, each time under contexts that the server has forgotten: each user has one new context for
+// all of his calls, and none fails.
+func TestServerForgetsMany(t *testing.T) {
+	g := newRig(t, rules{service: rpcsecgss.Privacy})
+	const rounds = 8
+	for round := range rounds {
+		var wg sync.WaitGroup
+		for w := range 64 {
+			wg.Go(func() {
+				if err := g.caller.Call(t.Context(), echoCall(uint32(w%2), fmt.Sprint(w), rpcsecgss.Privacy)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		for uid := range uint32(2) {
+			if n := g.mech.begun(uid); n != round+1 {
+				t.Fatalf("round %d: %d contexts of user %d", round, n, uid)
+			}
+		}
+		g.server.Forget()
 	}
 }
 
@@ -179,7 +253,7 @@ func TestNoTicket(t *testing.T) {
 	g.server.Forget()
 	g.mech.set(func() { g.mech.refuse = errors.New("no such user") })
 	var refused *rpcsecgss.InitError
-	if err := call(); !errors.As(err, &refused) || refused.Major == 0 || !errors.Is(err, transport.ErrNoCredential) || g.mech.forgot != 1 {
+	if err := call(); !errors.As(err, &refused) || refused.Major == 0 || !errors.Is(err, transport.ErrNoCredential) || g.mech.forgot != 2 {
 		t.Errorf("refused by the server: %v", err)
 	}
 }
@@ -299,4 +373,74 @@ func TestTokenGivenAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTokenTakenForReplay: a server that has accepted a token and lost the connection before it could say so, and that takes the token for a
+// replay the next time, is given another at once: the call does not fail.
+func TestTokenTakenForReplay(t *testing.T) {
+	lost := errors.New("lost")
+	m := &lossy{}
+	g := newRig(t, rules{service: rpcsecgss.Integrity, between: func(d transport.Dialer) transport.Dialer { m.Dialer = d; return m }})
+	g.mech.seen = map[string]bool{}
+	m.err = &transport.Error{Fate: transport.Unknown, Err: lost}
+	l, err := g.dialer.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.Exchange(t.Context(), 1, echoCall(9, "x", rpcsecgss.Integrity)); !errors.Is(err, lost) {
+		t.Fatalf("%v, want that the answer is lost", err)
+	}
+	if err := l.Exchange(t.Context(), 2, echoCall(9, "x", rpcsecgss.Integrity)); err != nil {
+		t.Error(err)
+	}
+	if n := g.mech.begun(9); n != 2 {
+		t.Errorf("%d tokens were made, want 2", n)
+	}
+	// One that is refused though it is new is followed by one other.
+	g.mech.set(func() { g.mech.refuse = errors.New("no") })
+	if err := l.Exchange(t.Context(), 3, echoCall(10, "x", rpcsecgss.Integrity)); !errors.Is(err, transport.ErrNoCredential) || g.mech.begun(10) != 2 {
+		t.Errorf("%v after %d tokens", err, g.mech.begun(10))
+	}
+}
+
+// TestServerHasNewKeys: a server that was given other keys refuses what tickets of before have made: other tickets are got for the call
+// that finds that out, which does not fail.
+func TestServerHasNewKeys(t *testing.T) {
+	g := newRig(t, rules{service: rpcsecgss.Integrity})
+	g.mech.rekeyed = true
+	if err := g.caller.Call(t.Context(), echoCall(9, "x", rpcsecgss.Integrity)); err != nil {
+		t.Error(err)
+	}
+	if g.mech.begun(9) != 2 || g.mech.forgot != 1 {
+		t.Errorf("%d tokens, and tickets were dropped %d times", g.mech.begun(9), g.mech.forgot)
+	}
+}
+
+// lossy makes links of which the first call is carried out, and its answer lost for err.
+type lossy struct {
+	transport.Dialer
+	err error
+}
+
+func (m *lossy) Dial(ctx context.Context) (transport.Link, error) {
+	l, err := m.Dialer.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &lossyLink{l, m}, nil
+}
+
+type lossyLink struct {
+	transport.Link
+	m *lossy
+}
+
+func (l *lossyLink) Exchange(ctx context.Context, xid uint32, c *transport.Call) error {
+	err := l.Link.Exchange(ctx, xid, c)
+	if lost := l.m.err; lost != nil {
+		l.m.err = nil
+		return lost
+	}
+	return err
 }

@@ -35,6 +35,8 @@ type Dialer struct {
 
 	mu    sync.Mutex
 	users map[uint32]*user
+	// sweepAt is how many there may be before those are dropped who are gone.
+	sweepAt int
 }
 
 // NewDialer decorates d, which it takes. The calls made over its links name their user by
@@ -66,6 +68,10 @@ type user struct {
 	uid uint32
 	by  Initiator
 
+	// Guarded by Dialer.mu: links is how many have the user, and left when the last one had it.
+	links int
+	left  time.Time
+
 	mu sync.Mutex
 	// pending is a token to which there was no answer.
 	pending *attempt
@@ -79,15 +85,39 @@ type user struct {
 // failureLife is how long it holds that a user cannot be known to the server.
 const failureLife = 5 * time.Second
 
-func (d *Dialer) user(uid uint32) *user {
+// user is that of a link that has not had it, until release.
+func (d *Dialer) user(uid uint32, now time.Time) *user {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	u := d.users[uid]
 	if u == nil {
+		d.sweep(now)
 		u = &user{uid: uid, by: d.cfg.Initiator(uid)}
 		d.users[uid] = u
 	}
+	u.links++
 	return u
+}
+
+// release ends what user began. What is known of the user is kept for a while, for another link.
+func (d *Dialer) release(u *user, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	u.links--
+	u.left = now
+}
+
+// sweep drops users whom no link has had for idleLife, with their tickets, if there are many. mu is held.
+func (d *Dialer) sweep(now time.Time) {
+	if len(d.users) < max(d.sweepAt, leastUsers) {
+		return
+	}
+	for uid, u := range d.users {
+		if u.links == 0 && now.Sub(u.left) >= idleLife {
+			delete(d.users, uid)
+		}
+	}
+	d.sweepAt = 2 * len(d.users)
 }
 
 // begin returns the token to be sent: the one without an answer, if there is one.
@@ -139,32 +169,38 @@ type Forgetter interface {
 	Forget()
 }
 
-// establish makes a context for u over l.
+// establish makes a context for u over l. A server that refuses is asked once more, with another token by another ticket: it may have
+// taken a token that was given before for a replay, or have new keys since the ticket was got.
 func (d *Dialer) establish(ctx context.Context, u *user, l transport.Link, xid uint32, c *transport.Call) (*secContext, error) {
-	a, err := d.begin(ctx, u)
-	if err != nil {
-		return nil, err
-	}
-	made, err := establish(ctx, l, xid, c, d.cfg.Service, a, d.cfg.Now)
-	switch {
-	case err == nil:
-		return made, d.note(ctx, u, nil)
-	case errors.Is(err, errNoAnswer):
-		u.mu.Lock()
-		if u.pending == nil {
-			u.pending = a
+	for again := false; ; again = true {
+		a, err := d.begin(ctx, u)
+		if err != nil {
+			return nil, err
 		}
-		u.mu.Unlock()
-		return nil, err
+		made, err := establish(ctx, l, xid, c, d.cfg.Service, a, d.cfg.Now)
+		switch {
+		case err == nil:
+			return made, d.note(ctx, u, nil)
+		case errors.Is(err, errNoAnswer):
+			u.mu.Lock()
+			if u.pending == nil {
+				u.pending = a
+			}
+			u.mu.Unlock()
+			return nil, err
+		}
+		if f, ok := u.by.(Forgetter); ok {
+			f.Forget()
+		}
+		if refused := (*InitError)(nil); errors.As(err, &refused) && !again {
+			continue
+		}
+		var te *transport.Error
+		if errors.As(err, &te) {
+			err = te.Err
+		}
+		return nil, d.note(ctx, u, d.none(u, err))
 	}
-	if f, ok := u.by.(Forgetter); ok {
-		f.Forget()
-	}
-	var te *transport.Error
-	if errors.As(err, &te) {
-		err = te.Err
-	}
-	return nil, d.note(ctx, u, d.none(u, err))
 }
 
 // none is the error of a call that was not sent because its user cannot be known to the

@@ -19,10 +19,14 @@
 // the server does not know the context any more, a new one is made, once for each call,
 // and the call sent again under its transaction id: the server has not carried it out. If
 // it denies that one, too, the call has no credential. Before the ticket ends a new context
-// takes the place of the old one, which is destroyed when no call uses it. An attempt to
-// which there was no answer, because the connection was lost, goes on over the next one
-// with the same token. That no context can be made for a user (transport.ErrNoCredential)
-// is remembered for five seconds.
+// takes the place of the old one, which is destroyed when no call uses it.
+//
+// An attempt to which there was no answer, because the connection was lost, goes on over the
+// next one with the same token, which to some servers is a replay. One that is refused is
+// followed by another, by another token and ticket, once. That no context can be made for a
+// user (transport.ErrNoCredential) is remembered for five seconds. Users who make no calls any
+// more are dropped with their contexts, tickets and keys, as new ones come: what is kept is
+// bounded by twice the users of the last ten minutes.
 //
 // A denial and the accept_stat of a reply are not protected by RPCSEC_GSS: who can change
 // what travels can make calls fail, and contexts be made again, but cannot change a
@@ -30,7 +34,7 @@
 //
 // # Goroutines
 //
-// runDestroy tells the server that a context is not needed any more, within a second; the
+// runDestroy tells the server that contexts are not needed any more, within a second; the
 // link's Close joins it.
 //
 // # Locks

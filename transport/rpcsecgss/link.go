@@ -21,13 +21,16 @@ type link struct {
 	mu     sync.Mutex
 	closed bool
 	users  map[uint32]*holder
+	// sweepAt is how many users there may be before those are dropped who are gone.
+	sweepAt int
 }
 
 // holder has the context of one user on a link.
 type holder struct {
 	u *user
-	// Guarded by link.mu.
-	now *secContext
+	// Guarded by link.mu. used is when the last call asked for a context.
+	used time.Time
+	now  *secContext
 	// old are contexts that calls still use.
 	old []*secContext
 	// making is closed when who makes a context is done; nil: nobody does.
@@ -134,9 +137,11 @@ func (l *link) context(ctx context.Context, uid uint32, xid uint32, c *transport
 		}
 		h := l.users[uid]
 		if h == nil {
-			h = &holder{u: l.d.user(uid)}
+			l.sweep(now)
+			h = &holder{u: l.d.user(uid, now)}
 			l.users[uid] = h
 		}
+		h.used = now
 		sec, making := h.now, h.making
 		if sec != nil && (sec.fresh(now) || making != nil && sec.usable(now)) {
 			l.mu.Unlock()
@@ -207,39 +212,94 @@ func (l *link) retire(h *holder, sec *secContext) {
 		}
 		h.old = append(h.old[:i], h.old[i+1:]...)
 		if !l.closed {
-			l.leaving.Add(1)
-			go l.runDestroy(sec)
+			l.dismiss([]*secContext{sec})
 		}
 		return
 	}
 }
 
-// destroyTimeout bounds telling the server that contexts are not needed any more.
-const destroyTimeout = time.Second
+// Users are dropped who have made no call for idleLife, when there are twice as many as the last time, and leastUsers at least: what is
+// kept is so bounded by those who make calls, and dropping costs each new user no more than its own context.
+const (
+	idleLife   = 10 * time.Minute
+	leastUsers = 64
+)
 
-// runDestroy ends one context.
-func (l *link) runDestroy(sec *secContext) {
+// sweep drops users who are gone, with their contexts and keys, if there are many. mu is held.
+func (l *link) sweep(now time.Time) {
+	if len(l.users) < max(l.sweepAt, leastUsers) {
+		return
+	}
+	var all []*secContext
+	for uid, h := range l.users {
+		if h.making != nil || len(h.old) > 0 || now.Sub(h.used) < idleLife || h.now != nil && !h.now.pace.idle() {
+			continue
+		}
+		if h.now != nil && now.Before(h.now.end) {
+			all = append(all, h.now)
+		}
+		h.now = nil // who was about to use it looks for another
+		delete(l.users, uid)
+		l.d.release(h.u, now)
+	}
+	l.sweepAt = 2 * len(l.users)
+	l.dismiss(all)
+}
+
+// destroyTimeout bounds telling the server that contexts are not needed any more, and
+// destroyers how many goroutines tell it.
+const (
+	destroyTimeout = time.Second
+	destroyers     = 16
+)
+
+// dismiss has the server be told that contexts are not needed any more. mu is held.
+func (l *link) dismiss(all []*secContext) {
+	for n := min(len(all), destroyers); n > 0; n-- {
+		part := len(all) / n
+		l.leaving.Add(1)
+		go l.runDestroy(all[:part:part])
+		all = all[part:]
+	}
+}
+
+// runDestroy ends contexts, as many as it can in the time.
+func (l *link) runDestroy(all []*secContext) {
 	defer l.leaving.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), destroyTimeout)
 	defer cancel()
-	sec.destroy(ctx, l.Link, l.xid.Add(1))
+	for _, sec := range all {
+		if ctx.Err() != nil || l.Err() != nil {
+			return // the server forgets them by itself
+		}
+		sec.destroy(ctx, l.Link, l.xid.Add(1))
+	}
 }
 
 // Close implements transport.Link. Contexts that no call is using are destroyed before: a
 // link with calls outstanding is closed because the server does not answer.
 func (l *link) Close() error {
 	l.mu.Lock()
-	again := l.closed
-	l.closed = true
-	if !again && l.Err() == nil {
-		for _, h := range l.users {
-			if h.now != nil && h.now.pace.idle() {
-				l.leaving.Add(1)
-				go l.runDestroy(h.now)
-			}
-		}
+	if !l.closed {
+		l.closed = true
+		l.leave()
 	}
 	l.mu.Unlock()
 	l.leaving.Wait()
 	return l.Link.Close()
+}
+
+// leave gives up all users. mu is held.
+func (l *link) leave() {
+	now := l.d.cfg.Now()
+	var all []*secContext
+	for _, h := range l.users {
+		if h.now != nil && h.now.pace.idle() {
+			all = append(all, h.now)
+		}
+		l.d.release(h.u, now)
+	}
+	if l.Err() == nil {
+		l.dismiss(all)
+	}
 }

@@ -29,6 +29,10 @@ type plainMech struct {
 	forgot,
 	accepted int
 	refuse error
+	// rekeyed has nothing accepted until an initiator has dropped what it kept.
+	rekeyed bool
+	// seen, if not nil, has the tokens that were accepted: none is twice.
+	seen map[string]bool
 }
 
 func newMech() *plainMech {
@@ -56,6 +60,15 @@ func (m *plainMech) Accept(token []byte) ([]byte, rpcsecgss.Tokens, rpcsecgss.Pr
 	}
 	if m.refuse != nil {
 		return nil, nil, who, m.refuse
+	}
+	if m.rekeyed && m.forgot == 0 {
+		return nil, nil, who, errors.New("no such key")
+	}
+	if m.seen[string(token)] {
+		return nil, nil, who, errors.New("replay")
+	}
+	if m.seen != nil {
+		m.seen[string(token)] = true
 	}
 	m.accepted++
 	who.Name = fmt.Sprint(binary.BigEndian.Uint32(token[keyLen:]))

@@ -3,9 +3,11 @@ package rpcsecgss_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/rdmafs/rdmafs/transport"
 	"github.com/rdmafs/rdmafs/transport/oncrpc"
@@ -68,12 +70,23 @@ func (w *wire) serve(msg []byte) ([]byte, bool) {
 // wired is a client over a wire. ran counts the calls that the server has carried out.
 type wired struct {
 	*wire
-	link transport.Link
-	ran  int
-	xid  uint32
+	dialer *rpcsecgss.Dialer
+	link   transport.Link
+	ran    int
+	xid    uint32
+	// before, if set, is called before a call is carried out.
+	before func(*transport.Request)
+	// initiators is how many were made.
+	initiators int
 }
 
-func newWired(t *testing.T, service rpcsecgss.Service) *wired {
+func newWired(t testing.TB, service rpcsecgss.Service) *wired {
+	t.Helper()
+	return newWiredAt(t, service, nil)
+}
+
+// newWiredAt is newWired with another clock.
+func newWiredAt(t testing.TB, service rpcsecgss.Service, now func() time.Time) *wired {
 	t.Helper()
 	w := &wired{wire: &wire{done: make(chan struct{})}}
 	m := newMech()
@@ -81,9 +94,16 @@ func newWired(t *testing.T, service rpcsecgss.Service) *wired {
 		if q.Proc != 0 {
 			w.ran++
 		}
+		if w.before != nil {
+			w.before(q)
+		}
 		return echo(ctx, q)
 	}), rpcsecgss.ServerConfig{Acceptor: m, Flavors: [4]uint32{0, 390003, 390004, 390005}})
-	d := rpcsecgss.NewDialer(w.wire, rpcsecgss.Config{Service: service, Initiator: func(uid uint32) rpcsecgss.Initiator { return mechUser{m, uid} }})
+	d := rpcsecgss.NewDialer(w.wire, rpcsecgss.Config{Service: service, Now: now, Initiator: func(uid uint32) rpcsecgss.Initiator {
+		w.initiators++
+		return mechUser{m, uid}
+	}})
+	w.dialer = d
 	var err error
 	if w.link, err = d.Dial(t.Context()); err != nil {
 		t.Fatal(err)
@@ -371,4 +391,25 @@ func TestDiscardedReplies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzBody puts whatever it likes where the results of krb5i and krb5p stand, behind a header and a verifier that are authentic: the
+// call fails as one whose reply is not authentic.
+func FuzzBody(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 5, 0xff})
+	f.Add(append([]byte{0, 0, 0, 76, 5, 4, 7, 0xff, 0, 16, 0xff, 0xff}, make([]byte, 72)...))
+	f.Add(append([]byte{0, 0, 0, 60, 5, 4, 7, 0xff}, make([]byte, 56)...))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, service := range []rpcsecgss.Service{rpcsecgss.Integrity, rpcsecgss.Privacy} {
+			w := newWired(t, service)
+			w.reply = func(_ *transport.Call, msg []byte) []byte {
+				at := 24 + int(binary.BigEndian.Uint32(msg[16:])) // of the results, behind xid, type, stat, verifier and accept_stat
+				return append(msg[:at:at], body...)
+			}
+			if err := w.ask(1, service); !errors.Is(err, rpcsecgss.ErrVerifier) {
+				t.Errorf("%v: %v", service, err)
+			}
+		}
+	})
 }

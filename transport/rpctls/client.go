@@ -167,17 +167,17 @@ func (c *Client) probe(ctx context.Context, conn net.Conn) error {
 	case errors.Is(err, errNoReply):
 		return &Error{What: fmt.Sprintf("the server does not answer the probe for TLS as an RPC server does: %v", err), Cure: "is that the port of an NFS server?", Err: err}
 	case err != nil && context.Cause(ctx) == errSilent:
-		return &Error{What: fmt.Sprintf("the server does not answer the probe for TLS within %v", HandshakeTimeout), Cure: "is that the port of an NFS server, and is the server well?", Err: errSilent}
+		return &Error{What: fmt.Sprintf("the server does not answer the probe for TLS within %v", HandshakeTimeout), Cure: "is that the port of an NFS server, and is the server well?", Err: errSilent, Passes: Transient}
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, io.EOF):
-		return &Error{What: "the server closed the connection on the probe for TLS", Cure: cureNoTLS, Err: err}
+		return &Error{What: "the server closed the connection on the probe for TLS", Cure: cureNoTLS, Err: err, Passes: Starting}
 	case err != nil:
 		return fmt.Errorf("probe for TLS: %w", err)
 	case r.denied:
-		return &Error{What: "the server has no TLS: it denies the credentials AUTH_TLS", Cure: cureNoTLS}
+		return &Error{What: "the server has no TLS: it denies the credentials AUTH_TLS", Cure: cureNoTLS, Passes: Starting}
 	case !r.starts:
-		return &Error{What: "the server has no TLS: it answers the probe without STARTTLS", Cure: cureNoTLS}
+		return &Error{What: "the server has no TLS: it answers the probe without STARTTLS", Cure: cureNoTLS, Passes: Starting}
 	}
 	return nil
 }

@@ -14,13 +14,29 @@ import (
 	"time"
 )
 
-// Error is why a connection is not encrypted, as far as that is known. It will be the same with the next connection.
+// Error is why a connection is not encrypted, as far as that is known.
 type Error struct {
 	// What is the case, and Cure what may help.
 	What, Cure string
+	// Passes says whether a later connection may fare better.
+	Passes Passing
 	// Err is the cause, if there is one below; What tells of it.
 	Err error
 }
+
+// Passing says whether an Error may pass without anybody mending what it tells of.
+type Passing uint8
+
+const (
+	// Lasting is what a certificate, a name or a setting says. It is the same with the next connection.
+	Lasting Passing = iota
+	// Starting is what is so while something has not been started or put in its place yet, and else for good: a server
+	// that offers no TLS, a file of this host that is not there.
+	Starting
+	// Transient is a server that does not answer, or goes away, before it has said anything of TLS: as far as can be told from
+	// here, it is starting.
+	Transient
+)
 
 func (e *Error) Error() string { return e.What }
 
@@ -71,7 +87,7 @@ func explainHandshake(ctx context.Context, err error, own bool) error {
 		return known
 	}
 	if context.Cause(ctx) == errSilent {
-		return &Error{What: fmt.Sprintf("the server offers TLS, but does not answer the handshake within %v", HandshakeTimeout), Cure: cureTLSHD, Err: errSilent}
+		return &Error{What: fmt.Sprintf("the server offers TLS, but does not answer the handshake within %v", HandshakeTimeout), Cure: cureTLSHD, Err: errSilent, Passes: Transient}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -91,13 +107,13 @@ func explainHandshake(ctx context.Context, err error, own bool) error {
 			e.Cure = "RFC 9289 demands TLS 1.3 of both sides: is the server's TLS library too old?"
 		case alertNoApplicationProtocol:
 			e.Cure = "what answers there does not know the protocol name sunrpc: is it an NFS server?"
-		default:
-			e.Cure = cureTLSHD
+		default: // a daemon without its certificate says so, too
+			e.Cure, e.Passes = cureTLSHD, Starting
 		}
 		return e
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-		return &Error{What: "the server closed the connection in the TLS handshake", Cure: cureTLSHD, Err: err}
+		return &Error{What: "the server closed the connection in the TLS handshake", Cure: cureTLSHD, Err: err, Passes: Transient}
 	}
 	return fmt.Errorf("TLS handshake: %w", err)
 }
@@ -108,6 +124,15 @@ func opError(err error) error {
 		return op
 	}
 	return err
+}
+
+// unread is an Error of a file of this host.
+func unread(what, cure string, err error) *Error {
+	e := &Error{What: fmt.Sprintf("%s: %v", what, err), Cure: cure, Err: err}
+	if errors.Is(err, os.ErrNotExist) {
+		e.Passes = Starting
+	}
+	return e
 }
 
 // errSilent: the peer took longer than HandshakeTimeout.

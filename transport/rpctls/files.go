@@ -26,7 +26,7 @@ func (f *Files) roots() (*x509.CertPool, error) {
 	}
 	b, err := readBounded(f.CA)
 	if err != nil {
-		return nil, &Error{What: fmt.Sprintf("certificates of authorities: %v", err), Cure: "xprtsec_ca= names them; without it, x509.truststore in /etc/tlshd.conf", Err: err}
+		return nil, unread("certificates of authorities", "xprtsec_ca= names them; without it, x509.truststore in /etc/tlshd.conf", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(b) {
@@ -42,11 +42,11 @@ func (f *Files) certificate() (*tls.Certificate, error) {
 	}
 	cert, err := readBounded(f.Cert)
 	if err != nil {
-		return nil, &Error{What: fmt.Sprintf("certificate of this host: %v", err), Err: err}
+		return nil, unread("certificate of this host", "xprtsec_cert= names it; without it, x509.certificate in /etc/tlshd.conf", err)
 	}
 	key, err := readBounded(f.Key)
 	if err != nil {
-		return nil, &Error{What: fmt.Sprintf("private key of this host: %v", err), Cure: "this process must be able to read it", Err: err}
+		return nil, unread("private key of this host", "this process must be able to read it", err)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {

@@ -149,7 +149,10 @@ func TestFiles(t *testing.T) {
 	} {
 		c := &rpctls.Client{Host: host, Program: program, Version: version, Files: files}
 		_, err := dial(t.Context(), addr, c)
-		clear(t, err, want, !strings.HasPrefix(want, "certificate of"))
+		clear(t, err, want, true)
+		if missing := strings.Contains(err.Error(), "no such file"); passing(err) != map[bool]rpctls.Passing{true: rpctls.Starting}[missing] {
+			t.Errorf("%v: passing %d", err, passing(err))
+		}
 		if c.Files = (rpctls.Files{CA: ca.Cert}); err != nil {
 			if l, err := dial(t.Context(), addr, c); err != nil {
 				t.Errorf("with other files: %v", err)
@@ -247,6 +250,9 @@ func TestNoTLS(t *testing.T) {
 			})
 			_, err := dial(t.Context(), addr, &rpctls.Client{Host: host, Program: program, Version: version, Files: rpctls.Files{CA: certs.NewCA(t, "a").Cert}})
 			clear(t, err, c.want, true)
+			if want := map[bool]rpctls.Passing{true: rpctls.Starting}[c.answer[0] == 1]; passing(err) != want {
+				t.Errorf("%v: passing %d", err, passing(err))
+			}
 		})
 	}
 	t.Run("a server of ours", func(t *testing.T) {
@@ -258,6 +264,9 @@ func TestNoTLS(t *testing.T) {
 		addr := script(t, func(conn net.Conn) error { _, err := io.ReadFull(conn, make([]byte, 44)); return err })
 		_, err := dial(t.Context(), addr, &rpctls.Client{Host: host, Program: program, Version: version, Files: rpctls.Files{CA: certs.NewCA(t, "a").Cert}})
 		clear(t, err, "closed the connection on the probe", true)
+		if passing(err) != rpctls.Starting {
+			t.Errorf("passing %d", passing(err))
+		}
 	})
 }
 
@@ -300,6 +309,9 @@ func TestHandshakeEnds(t *testing.T) {
 			begin := time.Now()
 			_, err := dial(t.Context(), addr, &rpctls.Client{Host: host, Program: program, Version: version, Files: rpctls.Files{CA: ca.Cert}})
 			clear(t, err, c.want, true)
+			if want := map[string]rpctls.Passing{"silent": rpctls.Transient, "closed": rpctls.Transient, "alert": rpctls.Starting}[name]; passing(err) != want {
+				t.Errorf("passing %d", passing(err))
+			}
 			if name == "silent" {
 				if !strings.Contains(cure(err), "tlshd") || time.Since(begin) < rpctls.HandshakeTimeout {
 					t.Errorf("after %v: %v", time.Since(begin), cure(err))
@@ -320,6 +332,14 @@ func TestHandshakeEnds(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+func passing(err error) rpctls.Passing {
+	var e *rpctls.Error
+	if errors.As(err, &e) {
+		return e.Passes
+	}
+	return 255
 }
 
 func cure(err error) string {

@@ -16,54 +16,70 @@ var (
 	purposeServer = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 34}
 )
 
+// role is one side of a connection: what its certificate, and those above it, must be for, if they say what they are for.
+type role struct {
+	name  string
+	usual x509.ExtKeyUsage
+	rpc   asn1.ObjectIdentifier
+	cure  string
+}
+
+var (
+	servers = role{"server", x509.ExtKeyUsageServerAuth, purposeServer, "its extended key usage, if it has one, must include serverAuth or id-kp-rpcTLSServer"}
+	clients = role{"client", x509.ExtKeyUsageClientAuth, purposeClient, ""}
+)
+
 // verifyServer checks the certificate of a server that was contacted under a name or an address.
 func verifyServer(s *tls.ConnectionState, roots *x509.CertPool, host string) error {
-	cert, err := verifyChain("server", s, roots)
+	cert, err := servers.verify(s, roots)
 	if err != nil {
 		return err
-	}
-	if !mayServe(cert, x509.ExtKeyUsageServerAuth, purposeServer) {
-		return &Error{What: fmt.Sprintf("the server's certificate (%s) is not for servers", nameOf(cert)),
-			Cure: "its extended key usage, if it has one, must include serverAuth or id-kp-rpcTLSServer"}
 	}
 	return verifyName(cert, host)
 }
 
 // verifyClient checks the certificate of a client. Its names say nothing: RFC 9289 section 5.2.1.
 func verifyClient(s *tls.ConnectionState, roots *x509.CertPool) error {
-	cert, err := verifyChain("client", s, roots)
-	if err != nil {
-		return err
-	}
-	if !mayServe(cert, x509.ExtKeyUsageClientAuth, purposeClient) {
-		return &Error{What: fmt.Sprintf("the client's certificate (%s) is not for clients", nameOf(cert))}
-	}
-	return nil
+	_, err := clients.verify(s, roots)
+	return err
 }
 
-// verifyChain checks who has signed the certificate of the named side (RFC 5280 section 6).
-func verifyChain(side string, s *tls.ConnectionState, roots *x509.CertPool) (*x509.Certificate, error) {
+// verify checks who has signed the certificate of that side, and for what (RFC 5280 section 6). crypto/x509 does not know the
+// purposes of RFC 9289, and so is not asked for any.
+func (side *role) verify(s *tls.ConnectionState, roots *x509.CertPool) (*x509.Certificate, error) {
 	if len(s.PeerCertificates) == 0 {
-		return nil, &Error{What: fmt.Sprintf("the %s shows no certificate", side)}
+		return nil, &Error{What: fmt.Sprintf("the %s shows no certificate", side.name)}
 	}
 	cert, between := s.PeerCertificates[0], x509.NewCertPool()
 	for _, c := range s.PeerCertificates[1:] {
 		between.AddCert(c)
 	}
-	_, err := cert.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	chains, err := cert.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	if err != nil {
-		return nil, explainChain(side, cert, err)
+		return nil, explainChain(side.name, cert, err)
 	}
-	return cert, nil
+	var unfit *x509.Certificate
+	for _, chain := range chains {
+		i := slices.IndexFunc(chain, func(c *x509.Certificate) bool { return !side.fits(c) })
+		if i < 0 {
+			return cert, nil
+		}
+		unfit = chain[i]
+	}
+	if unfit == cert {
+		return nil, &Error{What: fmt.Sprintf("the %s's certificate (%s) is not for %ss", side.name, nameOf(cert), side.name), Cure: side.cure}
+	}
+	return nil, &Error{What: fmt.Sprintf("the %s's certificate (%s) is signed by an authority (%s) that is not for %ss", side.name, nameOf(cert), nameOf(unfit), side.name), Cure: side.cure}
 }
 
-// mayServe reports whether a certificate is for a purpose: it names none, any, or one of two.
-func mayServe(cert *x509.Certificate, usual x509.ExtKeyUsage, rpc asn1.ObjectIdentifier) bool {
+// fits reports whether a certificate is for the side: it names no purpose, any, or one of two. Of an authority it holds for what it
+// signs, as with crypto/x509 and others: one for mail alone does not make servers.
+func (side *role) fits(cert *x509.Certificate) bool {
 	if len(cert.ExtKeyUsage)+len(cert.UnknownExtKeyUsage) == 0 {
 		return true
 	}
-	return slices.Contains(cert.ExtKeyUsage, usual) || slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageAny) ||
-		slices.ContainsFunc(cert.UnknownExtKeyUsage, rpc.Equal)
+	return slices.Contains(cert.ExtKeyUsage, side.usual) || slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageAny) ||
+		slices.ContainsFunc(cert.UnknownExtKeyUsage, side.rpc.Equal)
 }
 
 // verifyName checks that a certificate is for host: a dNSName, which has no wildcard, or an iPAddress (RFC 9289 section

@@ -3,6 +3,7 @@
 package interop
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -47,8 +49,9 @@ func TestTLSLinuxServer(t *testing.T) {
 		}
 	}
 	t.Run("without tlshd", func(t *testing.T) {
-		refused(t, tls, "tlshd")
+		refused(t, tls+",retry=0", "tlshd")
 	})
+	t.Run("before tlshd", func(t *testing.T) { beforeTLSHD(t, g, ca, source, tls) })
 	daemon(t, g, ca, ca.Issue(t, "other", certs.For("192.0.2.1")))
 	t.Run("other name", func(t *testing.T) {
 		refused(t, tls, "is for 192.0.2.1, not for "+g.GuestAddr().String())
@@ -91,6 +94,34 @@ func TestTLSLinuxServer(t *testing.T) {
 	}
 	t.Run("on the wire", func(t *testing.T) { onWire(t, g, source, tls) })
 	t.Run("Linux client", func(t *testing.T) { linuxClientTLS(t, g, ca) })
+}
+
+// beforeTLSHD mounts from a server whose kernel offers TLS, and whose tlshd starts only when the mount has been asked for.
+func beforeTLSHD(t *testing.T, g *knfsd.Guest, ca *certs.Pair, source, words string) {
+	dir := t.TempDir()
+	line := append(slices.Clone(inNamespace(g)), mount.Binary(t), "mount", source, dir, "-o", words+",vers=4.2")
+	cmd := exec.Command(line[0], line[1:]...)
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil || !strings.Contains(first, "tlshd") || !strings.Contains(first, "trying again") {
+		t.Errorf("said %q, %v", first, err)
+	}
+	daemon(t, g, ca, ca.Issue(t, "server", certs.For(g.GuestAddr().String())))
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	guest(t, g, "chmod 1777 /export")
+	mount.Exercise(t, dir)
+	guest(t, g, "cd /export && rm -rf -- * && chmod 755 .")
+	if r := mount.Command(t, inNamespace(g), "umount", dir); r.Code != 0 {
+		t.Error(r.Stderr)
+	}
 }
 
 // daemon has tlshd run in the guest with a certificate, in place of one that runs.

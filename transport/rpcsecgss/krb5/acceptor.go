@@ -66,6 +66,17 @@ func (a *Acceptor) Realm() string { return a.realm }
 // Accept implements rpcsecgss.Acceptor (RFC 4121 section 4.1): token is an AP-REQ, and the
 // reply an AP-REP with a subkey of the acceptor's choice.
 func (a *Acceptor) Accept(token []byte) (reply []byte, t rpcsecgss.Tokens, who rpcsecgss.Principal, err error) {
+	err = guarded(func() (err error) {
+		reply, t, who, err = a.accept(token)
+		return err
+	})
+	if errors.Is(err, errMalformed) {
+		return nil, nil, who, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return reply, t, who, err
+}
+
+func (a *Acceptor) accept(token []byte) (reply []byte, t rpcsecgss.Tokens, who rpcsecgss.Principal, err error) {
 	req, err := parseRequest(token)
 	if err != nil {
 		return nil, nil, who, fmt.Errorf("%w: %w", ErrRefused, err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 )
 
 // DefaultConf is where the configuration of Kerberos is unless KRB5_CONFIG says otherwise.
@@ -24,6 +25,8 @@ type Conf struct {
 	Path string
 	// cacheName is default_ccache_name, if it is set, and kcmSocket where KCM listens.
 	cacheName, kcmSocket string
+	// fallback: dns_canonicalize_hostname = fallback.
+	fallback bool
 	// resolver asks DNS for KDCs.
 	resolver *net.Resolver
 }
@@ -39,39 +42,102 @@ func ConfPath(env string) string {
 	return DefaultConf
 }
 
-// LoadConf reads a configuration, and what it includes.
+// The sections of a configuration that are looked at.
+const (
+	libDefaults = "libdefaults"
+	realms      = "realms"
+	domainRealm = "domain_realm"
+)
+
+// LoadConf reads a configuration, and what it includes. What in it is not for NFS, or makes no sense, is as if it were not there, as
+// with MIT's library.
 func LoadConf(path string) (*Conf, error) {
 	text, err := expand(path, 0)
 	if err != nil {
 		return nil, err
 	}
-	c, err := config.NewFromString(text)
-	if c == nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	} // An error with a configuration is that of a directive of Kerberos 4.
-	types := []int32{aes256SHA1, aes128SHA1, aes256SHA384, aes128SHA256}
-	named := regexp.MustCompile(`(?m)^\s*(permitted|default_tkt|default_tgs)_enctypes\s*=`).MatchString(text)
-	for _, list := range []*[]int32{&c.LibDefaults.DefaultTktEnctypeIDs, &c.LibDefaults.DefaultTGSEnctypeIDs} {
-		if !named {
-			*list = slices.Clone(types)
-			continue
-		}
-		*list = slices.DeleteFunc(*list, func(t int32) bool { return !slices.Contains(types, t) })
-		if len(*list) == 0 {
-			return nil, fmt.Errorf("%s permits no AES encryption type, and NFS is done with no other here", path)
-		}
+	p, err := parseProfile(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s, with what it includes: %w", path, err)
 	}
-	if !regexp.MustCompile(`(?m)^\s*dns_lookup_kdc\s*=`).MatchString(text) {
-		c.LibDefaults.DNSLookupKDC = true // krb5.conf(5)'s default, which is not the library's
+	c := config.New()
+	l := &c.LibDefaults
+	l.DefaultRealm = p.first(libDefaults, "default_realm")
+	l.DNSLookupKDC = p.truth(libDefaults, "dns_lookup_kdc", true)
+	l.UDPPreferenceLimit = p.number(libDefaults, "udp_preference_limit", l.UDPPreferenceLimit)
+	l.TicketLifetime = p.span(libDefaults, "ticket_lifetime", l.TicketLifetime)
+	if name := p.first(libDefaults, "default_keytab_name"); name != "" {
+		l.DefaultKeytabName = name
+	}
+	l.DefaultTktEnctypeIDs, l.DefaultTGSEnctypeIDs = p.enctypes("default_tkt_enctypes"), p.enctypes("default_tgs_enctypes")
+	if len(l.DefaultTktEnctypeIDs) == 0 || len(l.DefaultTGSEnctypeIDs) == 0 {
+		return nil, fmt.Errorf("%s permits no AES encryption type, and NFS is done with no other here", path)
+	}
+	for _, r := range p.relations {
+		name, of := strings.CutPrefix(r.in, realms+"/")
+		switch {
+		case r.in == domainRealm:
+			if domain := strings.ToLower(r.key); c.DomainRealm[domain] == "" {
+				c.DomainRealm[domain] = r.value
+			}
+		case of && r.key == "kdc" && r.value != "":
+			i := slices.IndexFunc(c.Realms, func(known config.Realm) bool { return known.Realm == name })
+			if i < 0 {
+				i = len(c.Realms)
+				c.Realms = append(c.Realms, config.Realm{Realm: name})
+			}
+			c.Realms[i].KDC = append(c.Realms[i].KDC, r.value)
+		}
 	}
 	conf := &Conf{Config: c, Path: path, kcmSocket: defaultKCMSocket, resolver: net.DefaultResolver}
-	if m := regexp.MustCompile(`(?m)^\s*default_ccache_name\s*=\s*(\S+)`).FindStringSubmatch(text); m != nil {
-		conf.cacheName = m[1]
-	}
-	if m := regexp.MustCompile(`(?m)^\s*kcm_socket\s*=\s*(\S+)`).FindStringSubmatch(text); m != nil {
-		conf.kcmSocket = m[1]
+	l.DNSCanonicalizeHostname = p.truth(libDefaults, "dns_canonicalize_hostname", true)
+	conf.fallback = strings.EqualFold(p.first(libDefaults, "dns_canonicalize_hostname"), "fallback")
+	conf.cacheName = p.first(libDefaults, "default_ccache_name")
+	if at := p.first(libDefaults, "kcm_socket"); at != "" {
+		conf.kcmSocket = at
 	}
 	return conf, nil
+}
+
+// enctypes are those of a list of [libdefaults] that are AES: its own, if it has any, as far as permitted_enctypes has them, too.
+func (p *profile) enctypes(key string) []int32 {
+	all := []int32{aes256SHA1, aes128SHA1, aes256SHA384, aes128SHA256}
+	if permitted := p.first(libDefaults, "permitted_enctypes"); permitted != "" {
+		all = listed(permitted, all)
+	}
+	if list := p.first(libDefaults, key); list != "" {
+		all = listed(list, all)
+	}
+	return all
+}
+
+// listed are those of all that a list names, in its order: DEFAULT and aes are all, and what stands behind a minus is none.
+func listed(list string, all []int32) (named []int32) {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(list), func(r rune) bool { return r == ' ' || r == '\t' || r == ',' }) {
+		word, without := strings.CutPrefix(word, "-")
+		types := all
+		if word = strings.TrimPrefix(word, "+"); word != "default" && word != "aes" {
+			types = []int32{etypeID.EtypeSupported(word)}
+		}
+		for _, e := range types {
+			switch {
+			case without:
+				named = slices.DeleteFunc(named, func(n int32) bool { return n == e })
+			case slices.Contains(all, e) && !slices.Contains(named, e):
+				named = append(named, e)
+			}
+		}
+	}
+	return named
+}
+
+// Canonicalize reports whether a host's name is to be made fully qualified by DNS (dns_canonicalize_hostname): never, always, or, with
+// fallback, if it is a short one.
+func (c *Conf) Canonicalize(host string) bool {
+	if c.fallback {
+		return !strings.Contains(strings.TrimSuffix(host, "."), ".")
+	}
+	return c.LibDefaults.DNSCanonicalizeHostname
 }
 
 // The bounds of a configuration.

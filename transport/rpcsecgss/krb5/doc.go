@@ -10,7 +10,8 @@
 // An exchange with a KDC ends with the context of who asks, and is bounded without. The
 // length of an answer, the number of KDCs and the number of realms on the way to a service are
 // bounded. A reply is checked against its request before anything in it is used; gokrb5's
-// decoders, which take it for granted that a message is complete, are guarded.
+// decoders, which take it for granted that a message is complete, are guarded, and its errors of keytabs, which quote keys,
+// are not passed on.
 //
 // Everything in a token is checked before it is used. A token that this end has made is
 // refused when it comes back: its direction is authenticated by the key it is made with. A

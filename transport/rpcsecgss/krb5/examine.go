@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,17 +14,17 @@ import (
 )
 
 // Finding is a part of what calls with Kerberos need: what there is, or, in Err, what is
-// missing, and as an *Error what may help.
+// missing, and as an *Error what may help. Warning is what should be done though calls can be made.
 type Finding struct {
-	Name, Detail string
-	Err          error
+	Name, Detail, Warning string
+	Err                   error
 }
 
 // Examine looks at all that the mounting user's calls need, in the order in which it is
 // needed.
 func (c *Client) Examine(ctx context.Context) (all []Finding) {
 	conf := c.cf.Conf
-	add := func(name, detail string, err error) { all = append(all, Finding{name, detail, err}) }
+	add := func(name, detail string, err error) { all = append(all, Finding{Name: name, Detail: detail, Err: err}) }
 	realm := conf.Realm(c.cf.Host)
 	if realm == "" {
 		add("realm", "", &Error{fmt.Errorf("%s has no realm for %s", conf.Path, c.cf.Host), "set default_realm there, or name the host in [domain_realm]"})
@@ -45,7 +46,7 @@ func (c *Client) Examine(ctx context.Context) (all []Finding) {
 	if c.keys != nil {
 		detail, err := c.examineKeytab()
 		if err == nil || c.cf.Keytab != "" {
-			add("keytab", detail, err)
+			all = append(all, Finding{"keytab", detail, c.exposed(), err})
 		} else {
 			add("keytab", fmt.Sprintf("not used: %v", err), nil)
 		}
@@ -80,6 +81,15 @@ func (c *Client) examineKeytab() (string, error) {
 		names = append(names, enctypes[t].name)
 	}
 	return fmt.Sprintf("%s has keys of %s: %s", c.keys.path, who, strings.Join(names, ", ")), nil
+}
+
+// exposed is what is to be done about a keytab that every user of this host may read: who has the key is the machine.
+func (c *Client) exposed() string {
+	st, err := os.Stat(c.keys.path)
+	if err != nil || st.Mode().Perm()&0o007 == 0 {
+		return ""
+	}
+	return fmt.Sprintf("chmod 600 %s: all users of this host may use the keys in it", c.keys.path)
 }
 
 // askKDC asks the KDCs of a realm for a principal that there is not: the answer is an error,

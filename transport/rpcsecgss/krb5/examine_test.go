@@ -20,7 +20,7 @@ func TestExamine(t *testing.T) {
 	machine := r.AddService("host/client.test.lan")
 	found := func(change func(*Config)) (s string) {
 		for _, f := range testClient(t, r, change).Examine(t.Context()) {
-			s += fmt.Sprintf("%s: %s%v\n", f.Name, f.Detail, f.Err)
+			s += fmt.Sprintf("%s: %s%v (%s)\n", f.Name, f.Detail, f.Err, f.Warning)
 		}
 		return strings.ReplaceAll(s, "<nil>", "")
 	}
@@ -36,6 +36,13 @@ func TestExamine(t *testing.T) {
 	says("all there", func(cf *Config) { cf.Environment = cache }, "realm: "+realm.Name, "service: nfs/localhost@", "answers", "clock: differs from the KDC's by 0s",
 		"ticket: of alice@"+realm.Name+" for nfs/localhost, until ", "with a key of aes256-cts-hmac-sha384-192")
 	says("keytab", func(cf *Config) { cf.Keytab = machine }, "keytab: "+machine+" has keys of host/client.test.lan@"+realm.Name+": aes128-cts-hmac-sha1-96, ")
+	if s := found(func(cf *Config) { cf.Keytab = machine }); strings.Contains(s, "chmod") {
+		t.Errorf("a keytab of its owner alone:\n%s", s)
+	}
+	if err := os.Chmod(machine, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	says("keytab of all", func(cf *Config) { cf.Keytab = machine }, "(chmod 600 "+machine)
 	says("no keytab", func(cf *Config) { cf.Keytab = "/nonexistent" }, "keytab: ", "krb5_keytab=")
 	says("no ticket", nil, "ticket: no Kerberos ticket", "kinit")
 	says("clock", func(cf *Config) {

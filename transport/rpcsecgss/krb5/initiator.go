@@ -57,7 +57,11 @@ func initiate(t *ticket, now time.Time) (token []byte, finish func(reply []byte)
 	if err != nil {
 		return nil, nil, err
 	}
-	return appendFramed(nil, idRequest, msg), func(reply []byte) (rpcsecgss.Tokens, error) {
+	if token = appendFramed(nil, idRequest, msg); len(token) > rpcsecgss.MaxToken {
+		// A server closes the connection, which all users share, for what is longer than any call.
+		return nil, nil, fmt.Errorf("the ticket for %s makes a token of %d bytes, and there may be %d", t.ticket.SName.PrincipalNameString(), len(token), rpcsecgss.MaxToken)
+	}
+	return token, func(reply []byte) (rpcsecgss.Tokens, error) {
 		var tokens *Tokens
 		err := guarded(func() (err error) { tokens, err = agree(t, &auth, reply); return err })
 		if err != nil {

@@ -271,6 +271,20 @@ func TestTicketOfNobody(t *testing.T) {
 	}
 }
 
+// TestTicketTooLong: a ticket that some user has put into his cache and that is longer than any is not sent: the server would close the
+// connection of all users for it.
+func TestTicketTooLong(t *testing.T) {
+	_, who := testKeytab(t)
+	for n, want := range map[int]bool{60 << 10: true, 64 << 10: false, 2 << 20: false} {
+		long := made(types.PrincipalName{NameType: 2, NameString: []string{"nfs", "server"}}, "A.LAN")
+		long.EncPart.Cipher = make([]byte, n)
+		token, _, err := initiate(&ticket{who, long, sessionKey, time.Now().Add(time.Hour)}, time.Now())
+		if (err == nil) != want || len(token) > rpcsecgss.MaxToken {
+			t.Errorf("a ticket of %d bytes: a token of %d, %v", n, len(token), err)
+		}
+	}
+}
+
 // TestAnswers gives an initiator every answer that is not the acceptor's.
 func TestAnswers(t *testing.T) {
 	r := realm.Start(t)

@@ -3,6 +3,7 @@ package krb5
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/crypto"
@@ -129,6 +130,21 @@ func kdcError(conf *Conf, realm string, err error) error {
 		hint = "is that a KDC of " + realm + ", and is nobody on the way to it?"
 	}
 	return &Error{err, hint}
+}
+
+// Passes tells of an error of this package whether it may pass without anybody mending what it tells of: by itself, as no KDC of a
+// realm answers; or, starting, if what is not there yet comes: a ticket, the file of a keytab.
+func Passes(err error) (transient, starting bool) {
+	var away *unanswered
+	var of *Error
+	switch {
+	case !errors.As(err, &of):
+		return false, false
+	case errors.As(err, &away):
+		var bad *BadAnswer
+		return !errors.As(err, &bad), false
+	}
+	return false, errors.Is(err, errNoTicket) || errors.Is(err, os.ErrNotExist)
 }
 
 var errNoTicket = errors.New("no Kerberos ticket")
