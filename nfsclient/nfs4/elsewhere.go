@@ -125,7 +125,7 @@ func (c *Client) demands(path string, all []uint32) *MountError {
 	case slices.Contains(all, wire.AuthSys):
 		// With sec=sys the flavor is not what is wrong: Linux answers so where it demands TLS.
 		e.Why = fmt.Sprintf("%s takes sec=%s", path, nfs3.FlavorNames(all))
-		e.Hint += "; if that is what was refused, does its export demand xprtsec=tls?"
+		e.Hint += "; if that is what was refused, does its export demand TLS (xprtsec=tls, or with a certificate of this host xprtsec=mtls)?"
 	default:
 		e.Why = fmt.Sprintf("%s demands sec=%s", path, nfs3.FlavorNames(all))
 	}
