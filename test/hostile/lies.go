@@ -86,28 +86,34 @@ func sameFileIDs(_ *rand.Rand, _ uint32, res wire.Message) bool {
 	return attributes(res, func(a *wire.Attr) { a.FileID = 7 })
 }
 
+func otherHandle(r *rand.Rand, h *nfsclient.Handle) {
+	*h = []nfsclient.Handle{"", "x", *h + *h, nfsclient.Handle(strings.Repeat("h", 1000)), *h}[r.IntN(5)]
+}
+
 func otherHandles(r *rand.Rand, _ uint32, res wire.Message) bool {
-	handle := func(h *nfsclient.Handle) {
-		*h = []nfsclient.Handle{"", "x", *h + *h, nfsclient.Handle(strings.Repeat("h", 1000)), *h}[r.IntN(5)]
-	}
 	switch m := res.(type) {
 	case *wire.LookupRes:
-		handle(&m.Handle)
+		otherHandle(r, &m.Handle)
 	case *wire.ReadDirRes:
 		same := r.IntN(2) == 0
 		for i := range m.Entries {
 			if same {
 				m.Entries[i].Handle = m.Entries[0].Handle
 			} else {
-				handle(&m.Entries[i].Handle.Handle)
+				otherHandle(r, &m.Entries[i].Handle.Handle)
 			}
 		}
 	case *wire.MadeRes:
-		handle(&m.Handle.Handle)
+		otherHandle(r, &m.Handle.Handle)
 	default:
 		return false
 	}
 	return true
+}
+
+func otherName(r *rand.Rand) string {
+	names := []string{"", ".", "..", "a/b", "/", "a\x00", "\xff\xfe", "\n", strings.Repeat("n", 1024), strings.Repeat("n", 300), "file1"}
+	return names[r.IntN(len(names))]
 }
 
 func otherNames(r *rand.Rand, _ uint32, res wire.Message) bool {
@@ -115,9 +121,8 @@ func otherNames(r *rand.Rand, _ uint32, res wire.Message) bool {
 	if !ok {
 		return false
 	}
-	names := []string{"", ".", "..", "a/b", "/", "a\x00", "\xff\xfe", "\n", strings.Repeat("n", 1024), strings.Repeat("n", 300), "file1"}
 	for i := range m.Entries {
-		m.Entries[i].Name = names[r.IntN(len(names))]
+		m.Entries[i].Name = otherName(r)
 	}
 	return true
 }
