@@ -46,7 +46,8 @@ type Cache struct {
 	// foreign is when another client was last seen to have changed something.
 	foreign atomic.Uint64
 
-	born time.Time // when New was called
+	born      time.Time     // when New was called
+	lateClose time.Duration // the constant, but in tests
 
 	// life bounds the calls of background goroutines; Close ends it.
 	life  context.Context
@@ -126,7 +127,7 @@ func New(cl nfsclient.Client, pool *bufpool.Pool, cfg Config) (*Cache, error) {
 		cfg.Now = time.Now
 	}
 	c := &Cache{
-		cl: cl, asks: cl, pool: pool, cfg: cfg, seed: maphash.MakeSeed(), instance: rand.Uint64(),
+		cl: cl, asks: cl, pool: pool, cfg: cfg, lateClose: lateClose, seed: maphash.MakeSeed(), instance: rand.Uint64(),
 		flush: make(chan struct{}, 1), room: make(chan struct{}), noticed: make(chan struct{}, 1),
 		opened: map[*Inode]struct{}{},
 		dirty:  map[*Inode]struct{}{}, lost: map[*Inode]*loss{}, places: map[*Inode]place{}, sillies: map[*Inode]*silly{},

@@ -259,7 +259,7 @@ func (c *Cache) Unlink(ctx context.Context, cr nfsclient.Cred, dir *Inode, name 
 }
 
 // Rmdir removes an empty directory. One that holds a file that was removed
-// while open is not empty for the server, as with any NFS client: ENOTEMPTY.
+// while open, and is not closed soon, is not empty for the server, as with any NFS client: ENOTEMPTY.
 func (c *Cache) Rmdir(ctx context.Context, cr nfsclient.Cred, dir *Inode, name string) error {
 	if err := c.altering.begin("RMDIR"); err != nil {
 		return err

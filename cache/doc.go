@@ -104,7 +104,8 @@
 // .nfs<ino><instance><count>, which no other client chooses, and remove it at
 // the last Release, or at Close if that failed. While it is there, its
 // directory is not empty for the server: Rmdir gives ENOTEMPTY, but waits for
-// those that nobody has open any more. The kernel counts one link less than the
+// those that nobody has open any more, and a second for the rest: the kernel's Release may come later than what a program does after it
+// has closed the file. The kernel counts one link less than the
 // server does.
 //
 // # Calls that were sent twice

@@ -318,3 +318,47 @@ func TestRmdirAfterClose(t *testing.T) {
 		})
 	}
 }
+
+// TestRmdirBeforeClose: the last closes of what was removed while open may come behind the RMDIR of a program that has closed
+// the files before. A directory with a file that stays open is not empty.
+func TestRmdirBeforeClose(t *testing.T) {
+	srv := newFake(t)
+	c := newCache(t, srv, testConfig())
+	d := must[Entry](t)(c.Mkdir(ctx, alice, c.Root(), "d", nfsclient.SetAttr{})).Inode
+	t.Cleanup(func() { c.Forget(d, 1) })
+	hidden := func(name string) *File {
+		e, f, err := c.Create(ctx, alice, d, name, nfsclient.SetAttr{}, false, rw)
+		check(t, err)
+		c.Forget(e.Inode, 1)
+		check(t, c.Unlink(ctx, alice, d, name))
+		return f
+	}
+	stays := hidden("stays")
+	c.lateClose = time.Millisecond
+	if st, _ := nfsclient.StatusOf(c.Rmdir(ctx, alice, c.Root(), "d")); st != nfsclient.ErrNotEmpty {
+		t.Errorf("with an open file: %v", st)
+	}
+	c.lateClose = time.Minute
+	one, other := hidden("one"), hidden("other")
+	refused := make(chan struct{})
+	var once sync.Once
+	srv.hook = func(op string, done bool) error {
+		if op == "RMDIR" && done {
+			once.Do(func() { close(refused) })
+		}
+		return nil
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Rmdir(ctx, alice, c.Root(), "d") }()
+	<-refused
+	for _, f := range []*File{one, stays, other} {
+		f.Release()
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	check(t, c.Close(ctx))
+	if l := strings.Join(srv.names(), " "); l != "" {
+		t.Errorf("the server has %q", l)
+	}
+}

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/rdmafs/rdmafs/nfsclient"
 )
@@ -15,7 +16,12 @@ type silly struct {
 	was  string // its name before
 	cr   nfsclient.Cred
 	busy chan struct{} // being removed until it is closed; guarded by Cache.mu
+	gone chan struct{} // closed when the name is not there any more
 }
+
+// lateClose bounds the wait for the last close of hidden files. The kernel does not wait for that when a program closes a
+// file, and on a busy machine what the program does next may overtake it.
+const lateClose = time.Second
 
 // target is the file that a name stands for which is about to be removed, pinned;
 // nil if there is none. A name that is not cached is looked up: the file may be
@@ -77,7 +83,7 @@ func (c *Cache) hide(ctx context.Context, cr nfsclient.Cred, dir *Inode, name st
 		return err
 	}
 	dir.refs.Add(1)
-	s := &silly{dir: dir, name: to, was: name, cr: cr}
+	s := &silly{dir: dir, name: to, was: name, cr: cr, gone: make(chan struct{})}
 	i.own()
 	i.silly = s
 	gone := i.opens == 0
@@ -169,6 +175,7 @@ func (c *Cache) endSilly(i *Inode, s *silly) {
 	delete(c.sillies, i)
 	c.mu.Unlock()
 	c.unclaimSilly(s)
+	close(s.gone)
 	s.dir.unpin()
 	i.unpin()
 }
@@ -260,14 +267,45 @@ func (c *Cache) removeClosed(ctx context.Context, all []*Inode) (some bool) {
 	return some
 }
 
+// awaitHidden waits until a directory holds no hidden files any more, for lateClose at the most, and reports whether there were
+// some and they are gone.
+func (c *Cache) awaitHidden(ctx context.Context, dir *Inode) bool {
+	c.mu.Lock()
+	var all []*silly
+	for _, s := range c.sillies {
+		if s.dir == dir {
+			all = append(all, s)
+		}
+	}
+	c.mu.Unlock()
+	if len(all) == 0 {
+		return false
+	}
+	late := time.NewTimer(c.lateClose)
+	defer late.Stop()
+	for _, s := range all {
+		select {
+		case <-s.gone:
+		case <-late.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
 // emptying makes a call that removes or replaces an empty directory, and makes it
 // again if the directory was not empty because of hidden files that have been
-// closed: the last close does not wait until they are removed.
+// closed, or are about to be: the last close does not wait until they are removed.
 func (c *Cache) emptying(ctx context.Context, dir *Inode, call func() error) error {
 	hidden := c.hiddenIn(dir)
 	err := call()
 	some := c.removeClosed(ctx, hidden)
-	if s, ok := nfsclient.StatusOf(err); some && ok && (s == nfsclient.ErrNotEmpty || s == nfsclient.ErrExist) {
+	if s, ok := nfsclient.StatusOf(err); !ok || s != nfsclient.ErrNotEmpty && s != nfsclient.ErrExist {
+		return err
+	}
+	if c.awaitHidden(ctx, dir) || some {
 		err = call()
 	}
 	return err
