@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,11 +23,10 @@ func RandomOp(r *rand.Rand, file, own string) {
 			_ = d.Close()
 		}
 	case 2:
-		if f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
-			_, _ = f.ReadAt(make([]byte, 300_000), r.Int64N(1<<20))
-			_, _ = f.ReadAt(make([]byte, 5000), 1<<63-8192)
-			_ = f.Close()
-		}
+		opened(file, unix.O_RDONLY, func(fd int) {
+			_, _ = unix.Pread(fd, make([]byte, 300_000), r.Int64N(1<<20))
+			_, _ = unix.Pread(fd, make([]byte, 5000), 1<<63-8192)
+		})
 	case 3:
 		_ = os.Mkdir(own, 0o700)
 		_ = os.Symlink("x", filepath.Join(own, "link"))
@@ -44,45 +42,44 @@ func RandomOp(r *rand.Rand, file, own string) {
 		lock(r, own)
 		_ = os.Remove(own)
 	default:
-		if f, err := os.OpenFile(own, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o600); err == nil {
-			_, _ = f.Write(make([]byte, r.IntN(200_000)))
-			_ = f.Close()
-		}
+		opened(own, unix.O_WRONLY|unix.O_CREAT, func(fd int) { _, _ = unix.Write(fd, make([]byte, r.IntN(200_000))) })
 		_ = os.Truncate(own, int64(r.IntN(1000)))
 		_ = os.Remove(own)
 	}
 }
 
+// opened has f use a file that is opened without waiting. It is no os.File, of which a write that ends with EAGAIN, as
+// one in a locked range may, waits until the file can be written to.
+func opened(name string, flags int, f func(fd int)) {
+	fd, err := unix.Open(name, flags|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return
+	}
+	f(fd)
+	_ = unix.Close(fd)
+}
+
 // copyTo has the server copy, and looks for holes in what comes of it.
 func copyTo(from, to string) {
-	src, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return
-	}
-	defer src.Close()
-	dst, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
-	if err != nil {
-		return
-	}
-	defer dst.Close()
-	_, _ = unix.CopyFileRange(int(src.Fd()), nil, int(dst.Fd()), nil, 300_000, 0)
-	_, _ = dst.Seek(0, unix.SEEK_DATA)
-	_, _ = dst.Seek(0, unix.SEEK_HOLE)
-	_ = unix.Fallocate(int(dst.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 1000, 5000)
+	opened(from, unix.O_RDONLY, func(src int) {
+		opened(to, unix.O_RDWR|unix.O_CREAT, func(dst int) {
+			_, _ = unix.CopyFileRange(src, nil, dst, nil, 300_000, 0)
+			_, _ = unix.Seek(dst, 0, unix.SEEK_DATA)
+			_, _ = unix.Seek(dst, 0, unix.SEEK_HOLE)
+			_ = unix.Fallocate(dst, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 1000, 5000)
+		})
+	})
 }
 
 // lock takes locks without waiting, writes under them, and closes the file with one of them.
 func lock(r *rand.Rand, file string) {
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	l := unix.Flock_t{Type: unix.F_WRLCK, Start: r.Int64N(100), Len: r.Int64N(100)}
-	_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l)
-	_, _ = f.Write(make([]byte, 5000))
-	_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l)
-	l.Type = unix.F_UNLCK
-	_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l)
-	_ = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	opened(file, unix.O_RDWR|unix.O_CREAT, func(fd int) {
+		l := unix.Flock_t{Type: unix.F_WRLCK, Start: r.Int64N(100), Len: r.Int64N(100)}
+		_ = unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &l)
+		_, _ = unix.Write(fd, make([]byte, 5000))
+		_ = unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l)
+		l.Type = unix.F_UNLCK
+		_ = unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &l)
+		_ = unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB)
+	})
 }
