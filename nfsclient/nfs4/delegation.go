@@ -371,12 +371,10 @@ func (c *Client) openAtServer(ctx context.Context, o *openState) error {
 	if !local {
 		return nil
 	}
-	select {
-	case o.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := o.turn.take(ctx); err != nil {
+		return err
 	}
-	defer func() { <-o.turn }()
+	defer o.turn.leave()
 	op := &wire.Open{Claim: wire.ClaimDelegCurFH}
 	t.mu.Lock()
 	d := o.deleg

@@ -89,12 +89,10 @@ func (c *Client) narrower(l *lockState, o *openState) *openState {
 
 // widen has an opening permit more, by OPEN with the same open-owner.
 func (c *Client) widen(ctx context.Context, o *openState, more nfsclient.OpenMode) error {
-	select {
-	case o.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := o.turn.take(ctx); err != nil {
+		return err
 	}
-	defer func() { <-o.turn }()
+	defer o.turn.leave()
 	t := &c.state
 	t.mu.Lock()
 	_, open := t.opens[o]
@@ -135,10 +133,8 @@ func (c *Client) dropIdle(k lockKey) {
 			return
 		}
 	}
-	select {
-	case l.turn <- struct{}{}:
+	if l.turn.try() {
 		delete(t.locks, k)
-		<-l.turn
-	default:
+		l.turn.leave()
 	}
 }

@@ -27,7 +27,7 @@ type lockState struct {
 	// answers RESOURCE with any other.
 	name uint64
 	// turn is held by who makes a call for the owner.
-	turn chan struct{}
+	turn turn
 
 	// Guarded by stateTable.mu; open and known are written by who has the turn, or in a recovery:
 	// open is the opening through which the lock stateid was made, sid that stateid, if known. through are other openings, not closed yet,
@@ -80,14 +80,12 @@ func (c *Client) enter(ctx context.Context, k lockKey) (*lockState, error) {
 		t.mu.Lock()
 		l := t.locks[k]
 		if l == nil {
-			l = &lockState{lockKey: k, name: c.lockers.Add(1), turn: make(chan struct{}, 1)}
+			l = &lockState{lockKey: k, name: c.lockers.Add(1), turn: make(turn, 1)}
 			t.locks[k] = l
 		}
 		t.mu.Unlock()
-		select {
-		case l.turn <- struct{}{}:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := l.turn.take(ctx); err != nil {
+			return nil, err
 		}
 		t.mu.Lock()
 		current := t.locks[k] == l
@@ -95,11 +93,11 @@ func (c *Client) enter(ctx context.Context, k lockKey) (*lockState, error) {
 		if current {
 			return l, nil
 		}
-		<-l.turn // a CLOSE has dropped it meanwhile
+		l.turn.leave() // a CLOSE has dropped it meanwhile
 	}
 }
 
-func (l *lockState) leave() { <-l.turn }
+func (l *lockState) leave() { l.turn.leave() }
 
 // SetLock implements nfsclient.Locker.
 func (c *Client) SetLock(ctx context.Context, cr nfsclient.Cred, h nfsclient.Handle, st nfsclient.OpenState, owner nfsclient.LockOwner, l nfsclient.Lock) error {
@@ -405,9 +403,7 @@ func (c *Client) unlockAll(ctx context.Context, o *openState) {
 	}
 	t.mu.Unlock()
 	for _, l := range all {
-		select {
-		case l.turn <- struct{}{}:
-		case <-ctx.Done():
+		if l.turn.take(ctx) != nil {
 			return
 		}
 		if err := c.unlockTurn(ctx, o.cr, l, 0, ranges.End); err != nil {

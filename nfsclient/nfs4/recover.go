@@ -152,9 +152,9 @@ func (c *Client) reclaimLocks(ctx context.Context, r *session.Recovery, o *openS
 func (c *Client) unlockReclaimed(ctx context.Context, r *session.Recovery, l *lockState, o *openState) error {
 	t := &c.state
 	t.mu.Lock()
-	sid, any := l.sid.Latest(), l.known
+	sid, some := l.sid.Latest(), l.known
 	t.mu.Unlock()
-	if !any {
+	if !some {
 		return nil
 	}
 	q := &request{op: "LOCKU", at: 1}

@@ -46,7 +46,7 @@ type openState struct {
 	owner  string
 	// turn is held by who opens the file again, or closes it. It is not for the recovery of a
 	// session, for which such a call waits.
-	turn chan struct{}
+	turn turn
 
 	// Guarded by stateTable.mu:
 	sid wire.Stateid
@@ -74,7 +74,7 @@ func (o *openState) end() {
 }
 
 func (c *Client) newOpen(cr nfsclient.Cred, h nfsclient.Handle, access nfsclient.OpenMode) *openState {
-	return &openState{h: h, cr: cr, access: access, owner: fmt.Sprintf("open %x", c.opened.Add(1)), turn: make(chan struct{}, 1)}
+	return &openState{h: h, cr: cr, access: access, owner: fmt.Sprintf("open %x", c.opened.Add(1)), turn: make(turn, 1)}
 }
 
 // opening is what a caller's OpenState stands for, nil for none.
@@ -189,12 +189,10 @@ func isLost(err error) bool {
 // revive opens a file again whose stateid the server does not know, if nobody has done so since
 // used was sent. Locks that were held through it are lost: someone else may have had them.
 func (c *Client) revive(ctx context.Context, o *openState, used wire.Stateid) error {
-	select {
-	case o.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := o.turn.take(ctx); err != nil {
+		return err
 	}
-	defer func() { <-o.turn }()
+	defer o.turn.leave()
 	t := &c.state
 	t.mu.Lock()
 	if o.lost != nil || !o.stale && o.sid.Other != used.Other {
@@ -371,12 +369,10 @@ func (c *Client) close(ctx context.Context, o *openState) error {
 
 // closeTurn is close for o alone.
 func (c *Client) closeTurn(ctx context.Context, o *openState) error {
-	select {
-	case o.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := o.turn.take(ctx); err != nil {
+		return err
 	}
-	defer func() { <-o.turn }()
+	defer o.turn.leave()
 	t := &c.state
 	t.mu.Lock()
 	_, open := t.opens[o]
