@@ -237,55 +237,46 @@ func (c *Cache) awaitRemoval(ctx context.Context, i *Inode) {
 	}
 }
 
+// hiddenFile is a file and the hidden name that it had when it was looked for.
+type hiddenFile struct {
+	*Inode
+	as *silly
+}
+
 // hiddenIn is the hidden files that a directory holds, each pinned.
-func (c *Cache) hiddenIn(dir *Inode) (all []*Inode) {
+func (c *Cache) hiddenIn(dir *Inode) (all []hiddenFile) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, s := range c.sillies {
 		if s.dir == dir {
 			i.refs.Add(1)
-			all = append(all, i)
+			all = append(all, hiddenFile{i, s})
 		}
 	}
 	return all
 }
 
-// removeClosed removes those of all that are not open, and reports whether there
-// are any. It releases the pins.
-func (c *Cache) removeClosed(ctx context.Context, all []*Inode) (some bool) {
+// removeClosed removes those of all that are not open. It releases the pins.
+func (c *Cache) removeClosed(ctx context.Context, all []hiddenFile) {
 	for _, i := range all {
 		i.mu.Lock()
 		closed := i.opens == 0
 		i.mu.Unlock()
 		if closed {
-			some = true
-			c.removeSilly(ctx, i)
-			c.awaitRemoval(ctx, i)
+			c.removeSilly(ctx, i.Inode)
+			c.awaitRemoval(ctx, i.Inode)
 		}
 		i.unpin()
 	}
-	return some
 }
 
-// awaitHidden waits until a directory holds no hidden files any more, for lateClose at the most, and reports whether there were
-// some and they are gone.
-func (c *Cache) awaitHidden(ctx context.Context, dir *Inode) bool {
-	c.mu.Lock()
-	var all []*silly
-	for _, s := range c.sillies {
-		if s.dir == dir {
-			all = append(all, s)
-		}
-	}
-	c.mu.Unlock()
-	if len(all) == 0 {
-		return false
-	}
+// awaitGone waits until the hidden names of all are gone, for lateClose at the most, and reports whether they are.
+func (c *Cache) awaitGone(ctx context.Context, all []hiddenFile) bool {
 	late := time.NewTimer(c.lateClose)
 	defer late.Stop()
-	for _, s := range all {
+	for _, i := range all {
 		select {
-		case <-s.gone:
+		case <-i.as.gone:
 		case <-late.C:
 			return false
 		case <-ctx.Done():
@@ -301,11 +292,9 @@ func (c *Cache) awaitHidden(ctx context.Context, dir *Inode) bool {
 func (c *Cache) emptying(ctx context.Context, dir *Inode, call func() error) error {
 	hidden := c.hiddenIn(dir)
 	err := call()
-	some := c.removeClosed(ctx, hidden)
-	if s, ok := nfsclient.StatusOf(err); !ok || s != nfsclient.ErrNotEmpty && s != nfsclient.ErrExist {
-		return err
-	}
-	if c.awaitHidden(ctx, dir) || some {
+	c.removeClosed(ctx, hidden)
+	s, ok := nfsclient.StatusOf(err)
+	if full := ok && (s == nfsclient.ErrNotEmpty || s == nfsclient.ErrExist); full && len(hidden) > 0 && c.awaitGone(ctx, hidden) {
 		err = call()
 	}
 	return err
