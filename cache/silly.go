@@ -19,8 +19,8 @@ type silly struct {
 	gone chan struct{} // closed when the name is not there any more
 }
 
-// lateClose bounds the wait for the last close of hidden files. The kernel does not wait for that when a program closes a
-// file, and on a busy machine what the program does next may overtake it.
+// lateClose bounds the wait for the last close of hidden files. close(2) returns before the daemon has handled FUSE's RELEASE, and on a
+// busy machine the program's next call may overtake it.
 const lateClose = time.Second
 
 // target is the file that a name stands for which is about to be removed, pinned;

@@ -201,7 +201,7 @@ func (o *Options) parse(lists []string) error {
 		}
 	}
 	if o.Vers == "" {
-		o.Vers = unnamed(helped)
+		o.Vers = defaultVersion(helped)
 	}
 	if o.AcRegMin > o.AcRegMax || o.AcDirMin > o.AcDirMax {
 		bad = append(bad, "acregmin and acdirmin may not exceed acregmax and acdirmax")

@@ -30,8 +30,8 @@ const versAuto = "auto"
 // ofHelpers are the options of MOUNT and NLM, which version 3 alone needs.
 var ofHelpers = map[string]bool{"mountport": true, "mounthost": true, "mountaddr": true, "mountproto": true, "mountvers": true, "nlmport": true}
 
-// unnamed is the version where no option names one; helped says that one of ofHelpers was given.
-func unnamed(helped bool) string {
+// defaultVersion is the version when no option names one. helped: an option of ofHelpers was given.
+func defaultVersion(helped bool) string {
 	if helped {
 		return "3"
 	}

@@ -164,7 +164,7 @@ func connectAt(ctx context.Context, cfg *Config, addr netip.AddrPort) (s *Sessio
 		}
 	}
 	if IsNoExport(err) {
-		// That names what the server exports.
+		// The error of version 3 lists what the server exports.
 		refused = slices.DeleteFunc(refused, IsNoExport)
 	}
 	return nil, without, errors.Join(append(refused, err)...)

@@ -79,11 +79,11 @@ func Lies4() []Lie {
 
 func absurdNumbers4(r *rand.Rand, c *wire.Compound) bool {
 	big := []uint64{0, 1<<63 - 1, 1 << 63, 1<<64 - 1, r.Uint64()}
-	any := func() uint64 { return big[r.IntN(len(big))] }
+	one := func() uint64 { return big[r.IntN(len(big))] }
 	owners := []string{"", "4294967295", "18446744073709551616", "-1", "nobody@nowhere", strings.Repeat("o", 1000), "root@"}
 	return attributes4(c, func(a *wire.Attrs) {
-		a.Size, a.SpaceUsed, a.FileID, a.MountedOnFileID, a.Change = any(), any(), any(), any(), any()
-		a.SpaceAvail, a.SpaceFree, a.SpaceTotal, a.FilesAvail, a.FilesFree, a.FilesTotal = any(), any(), any(), any(), any(), any()
+		a.Size, a.SpaceUsed, a.FileID, a.MountedOnFileID, a.Change = one(), one(), one(), one(), one()
+		a.SpaceAvail, a.SpaceFree, a.SpaceTotal, a.FilesAvail, a.FilesFree, a.FilesTotal = one(), one(), one(), one(), one(), one()
 		a.NumLinks, a.Mode = r.Uint32(), r.Uint32()
 		a.Owner, a.OwnerGroup = owners[r.IntN(len(owners))], owners[r.IntN(len(owners))]
 		at := []wire.Time{{Sec: -1 << 63, Nsec: 1<<32 - 1}, {Sec: 1<<63 - 1}, {Sec: int64(r.Uint64()), Nsec: r.Uint32()}}[r.IntN(3)]

@@ -169,8 +169,8 @@ func prepare(t *testing.T, export string) {
 	}
 }
 
-// TestJobs counts the calls of the commonest jobs by version 3 and 4.2. The kernel may drop pages and names at any time, whose calls
-// are then counted, too: what differs is tried again.
+// TestJobs counts the calls of the commonest jobs by version 3 and 4.2. The kernel may drop pages and names at any
+// time, and the calls that fetch them again are counted, too. So a job with other counts is tried again.
 func TestJobs(t *testing.T) {
 	for _, vers := range []string{"3", "4.2"} {
 		t.Run(vers, func(t *testing.T) {

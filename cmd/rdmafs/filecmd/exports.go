@@ -62,7 +62,7 @@ func (x *exports) find(ctx context.Context, o operand) (filetree.Tree, string, e
 			break
 		}
 	}
-	// What is not exported is told by who was asked last, unless he could not be asked.
+	// The last error lists the exports, unless the server could not be asked for them.
 	err := failed[len(failed)-1]
 	if session.IsNoExport(failed[0]) && !session.IsNoExport(err) {
 		err = failed[0]

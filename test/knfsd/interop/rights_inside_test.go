@@ -38,8 +38,8 @@ func TestInsideRights(t *testing.T) {
 		{"all_squash", 0o755, "allow_other,vers=4.2", 43},
 	} {
 		t.Run(fmt.Sprintf("%s %04o %s", c.squash, c.mode, c.words), func(t *testing.T) {
-			// A file system of its own: within one the server of version 4 goes by the options of the
-			// export that a path comes to first.
+			// A file system of its own: on a shared one a server of NFSv4 applies the options of the
+			// outermost export on the path.
 			export, oracle := fmt.Sprintf("/rights%d", i), t.TempDir()
 			guest(t, here{}, "chmod 755 "+oracle+"/..")
 			server(t, fmt.Sprintf(`mkdir %[1]s && mount -t tmpfs rights %[1]s && exportfs -o rw,async,insecure,no_subtree_check,%[2]s,fsid=%[3]d "*:%[1]s"`, export, c.squash, 100+i))
