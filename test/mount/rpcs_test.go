@@ -66,8 +66,9 @@ func opened(flags int, mode uint32, data string) func(path string) error {
 func tool(args ...string) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Dir = dir
+		// Not by Cmd.Dir: this process serves dir, and while the child changes to it before it is another program, the
+		// collector may stop the server.
+		cmd := exec.Command("env", append([]string{"-C", dir}, args...)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%q: %v: %s", args, err, out)
 		}
